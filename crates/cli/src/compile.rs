@@ -168,33 +168,31 @@ struct Generated {
 fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) -> Result<Generated, Stop> {
     let threads = Threads::ask(given, module, log);
     let is_debugged = options::is_debugged(given, module);
-    let options = sassafras::Options {
-        target: given.arch().target,
-        command_line: given.note(),
-        level: if is_debugged { 0 } else { given.level() },
-        relocatable: given.relocatable(),
-        tools_patch: given.has(Id::ToolsPatch),
-        debug_info: match () {
-            _ if given.has(Id::NoDebugSections) => DebugInfo::None,
-            _ if is_debugged => DebugInfo::Full,
-            _ if given.has(Id::LineInfo) => DebugInfo::Lines,
-            _ => DebugInfo::Locs,
-        },
-        debug_code: is_debugged,
-        errors_at_exit: given.has(Id::ErrorsAtExit),
-        steer_threads: given.word(Id::Sanitize) == Some("threadsteer") && !given.has(Id::ToolsPatch),
-        launch: given.bounds(),
-        load_cache: given.cache_rule(Id::DefaultLoad, Id::ForceLoad),
-        store_cache: given.cache_rule(Id::DefaultStore, Id::ForceStore),
-        threads: threads.count,
-        verify: given.has(Id::Verify),
-        dump: given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string()),
-        fuel: given.number(Id::Fuel).map(|n| n.clamp(0, u32::MAX.into()) as u32),
-        tuning: tuning(given, log)?,
-        disabled_passes: given.disabled_passes().unwrap_or_default(),
-        time_passes: given.has(Id::TimePasses),
+    let mut options = sassafras::Options::new(given.arch().target);
+    options.command_line = given.note();
+    options.level = if is_debugged { 0 } else { given.level() };
+    options.relocatable = given.relocatable();
+    options.tools_patch = given.has(Id::ToolsPatch);
+    options.debug_info = match () {
+        _ if given.has(Id::NoDebugSections) => DebugInfo::None,
+        _ if is_debugged => DebugInfo::Full,
+        _ if given.has(Id::LineInfo) => DebugInfo::Lines,
+        _ => DebugInfo::Locs,
     };
-    let output = sassafras::compile(&program.text, module, &options);
+    options.debug_code = is_debugged;
+    options.errors_at_exit = given.has(Id::ErrorsAtExit);
+    options.steer_threads = given.word(Id::Sanitize) == Some("threadsteer") && !given.has(Id::ToolsPatch);
+    options.launch = given.bounds();
+    options.load_cache = given.cache_rule(Id::DefaultLoad, Id::ForceLoad);
+    options.store_cache = given.cache_rule(Id::DefaultStore, Id::ForceStore);
+    options.threads = threads.count;
+    options.verify = given.has(Id::Verify);
+    options.dump = given.word(Id::DumpIr).map(|pass| if pass.is_empty() { "all" } else { pass }.to_string());
+    options.fuel = given.number(Id::Fuel).map(|n| n.clamp(0, u32::MAX.into()) as u32);
+    options.tuning = tuning(given, log)?;
+    options.disabled_passes = given.disabled_passes().unwrap_or_default();
+    options.time_passes = given.has(Id::TimePasses);
+    let output = sassafras::compile_module(module, &options);
     eprint!("{}", output.log);
     let mut diagnostics = output.diagnostics;
     // A line of the joined text is no line of any input.

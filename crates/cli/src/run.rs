@@ -170,8 +170,10 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
         let program = sim::ptx::Program::new(module, &source);
         return Ok((source.clone(), Programs::Interpreted(program)));
     };
-    let options = sassafras::Options { level, ..sassafras::Options::new(module.target) };
-    let output = sassafras::compile(&source, module, &options);
+    let options = sassafras::Options::new(module.target).with(|o| {
+        o.level = level;
+    });
+    let output = sassafras::compile_module(module, &options);
     let cubin = output.cubin.ok_or_else(|| refused(&output.diagnostics))?;
     simulated(&cubin).map(|programs| (source.clone(), programs))
 }

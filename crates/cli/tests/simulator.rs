@@ -20,8 +20,11 @@ fn compile(source: &str, level: u8) -> Result<Vec<u8>, String> {
     let parsed = ptx::parse(source, &ptx::Options::default());
     assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
     let module = parsed.module.expect("a module");
-    let options = sassafras::Options { level, verify: true, ..sassafras::Options::new(module.target) };
-    let output = sassafras::compile(source, &module, &options);
+    let options = sassafras::Options::new(module.target).with(|o| {
+        o.level = level;
+        o.verify = true;
+    });
+    let output = sassafras::compile_module(&module, &options);
     output.cubin.ok_or_else(|| format!("{:?}", output.diagnostics))
 }
 

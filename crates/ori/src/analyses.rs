@@ -18,9 +18,11 @@ use std::rc::Rc;
 /// What a pass changed; a greater one includes the smaller ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Change {
+    /// The function is as it was.
     Nothing,
     /// Instructions, values, block parameters and arguments; edges go from block to block as before.
     Instructions,
+    /// Blocks or edges, and perhaps instructions.
     ControlFlow,
 }
 
@@ -34,6 +36,7 @@ impl Change {
 /// By value: the instruction that defines it, and its block; `None` for block parameters and values without a definition.
 pub type Definitions = [Option<(Block, Inst)>];
 
+/// The analyses of one function that are up to date, computed on demand.
 #[derive(Default)]
 pub struct Analyses {
     cfg: Option<Rc<Cfg>>,
@@ -44,25 +47,30 @@ pub struct Analyses {
 }
 
 impl Analyses {
+    /// The control-flow graph with dominators.
     pub fn cfg(&mut self, function: &Function) -> Rc<Cfg> {
         self.cfg.get_or_insert_with(|| Rc::new(Cfg::new(function))).clone()
     }
 
+    /// The loop forest.
     pub fn loops(&mut self, function: &Function) -> Rc<LoopForest> {
         let cfg = self.cfg(function);
         self.loops.get_or_insert_with(|| Rc::new(LoopForest::new(&cfg))).clone()
     }
 
+    /// Live values of the blocks.
     pub fn liveness(&mut self, function: &Function) -> Rc<Liveness> {
         let cfg = self.cfg(function);
         self.liveness.get_or_insert_with(|| Rc::new(Liveness::new(function, &cfg))).clone()
     }
 
+    /// Varying values and divergent blocks.
     pub fn divergence(&mut self, function: &Function) -> Rc<Divergence> {
         let cfg = self.cfg(function);
         self.divergence.get_or_insert_with(|| Rc::new(Divergence::new(function, &cfg))).clone()
     }
 
+    /// Where each value is defined.
     pub fn definitions(&mut self, function: &Function) -> Rc<Definitions> {
         self.definitions.get_or_insert_with(|| Rc::from(function.definitions())).clone()
     }

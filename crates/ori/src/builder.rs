@@ -7,7 +7,9 @@ use crate::entity::{Block, Inst, Value};
 use crate::function::{Arg, File, Function, InstData, Op, Pseudo};
 use sass::M;
 
+/// An insertion point in a block.
 pub struct Cursor<'a> {
+    /// The function that it edits.
     pub function: &'a mut Function,
     block: Block,
     /// Instructions of the block before the cursor.
@@ -34,6 +36,7 @@ impl<'a> Cursor<'a> {
         self
     }
 
+    /// Inserts an instruction before the cursor.
     pub fn insert(&mut self, data: InstData) -> Inst {
         let inst = self.function.insts.push(data);
         self.function.blocks[self.block].insts.insert(self.position, inst);

@@ -14,9 +14,12 @@ use std::sync::OnceLock;
 /// The neighbours of a block: seldom more than two.
 pub type Blocks = SmallVec<[Block; 4]>;
 
+/// The control-flow graph of a function, with dominators and post-dominators.
 #[derive(Clone, Debug)]
 pub struct Cfg {
+    /// The predecessors of each block.
     pub preds: Vec<Blocks>,
+    /// The successors of each block.
     pub succs: Vec<Blocks>,
     /// Reachable blocks in reverse post-order; the entry is first.
     pub order: Vec<Block>,
@@ -30,6 +33,7 @@ pub struct Cfg {
 }
 
 impl Cfg {
+    /// Computes it.
     pub fn new(function: &Function) -> Cfg {
         let n = function.blocks.len();
         let succs: Vec<Blocks> = function
@@ -50,10 +54,12 @@ impl Cfg {
         Cfg { preds, succs, order, rpo_index, idom, dominated, ipdom }
     }
 
+    /// The immediate dominator.
     pub fn idom(&self, block: Block) -> Option<Block> {
         self.idom[block.index()]
     }
 
+    /// The immediate post-dominator.
     pub fn ipdom(&self, block: Block) -> Option<Block> {
         self.ipdoms()[block.index()]
     }
@@ -62,6 +68,7 @@ impl Cfg {
         self.ipdom.get_or_init(|| post_dominators(self.succs.len(), &self.order, &self.succs, &self.preds))
     }
 
+    /// Is a block reachable from the entry?
     pub fn reachable(&self, block: Block) -> bool {
         block == Function::ENTRY || self.idom[block.index()].is_some()
     }

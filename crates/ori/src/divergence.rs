@@ -22,6 +22,7 @@ use crate::function::{Arg, Function, InstData, Op, Pseudo, Terminator};
 use crate::liveness::ValueSet;
 use sass::{Class, M};
 
+/// Which values and branches may differ between the threads of a warp.
 pub struct Divergence {
     varying: ValueSet,
     divergent: Vec<bool>,
@@ -32,6 +33,7 @@ pub struct Divergence {
 }
 
 impl Divergence {
+    /// Computes it.
     pub fn new(function: &Function, cfg: &Cfg) -> Divergence {
         let blocks = function.blocks.len();
         let mut all = Divergence {

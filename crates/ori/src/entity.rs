@@ -5,7 +5,9 @@ use std::ops::{Index, IndexMut};
 
 /// A small integer that names an entity.
 pub trait Entity: Copy {
+    /// The entity with an index.
     fn new(index: usize) -> Self;
+    /// Its index.
     fn index(self) -> usize;
 }
 
@@ -64,23 +66,28 @@ impl<K, T> Default for Map<K, T> {
 }
 
 impl<K: Entity, T> Map<K, T> {
+    /// Appends an item and returns its key.
     pub fn push(&mut self, item: T) -> K {
         self.items.push(item);
         K::new(self.items.len() - 1)
     }
 
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
+    /// Is there no item?
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
+    /// All keys, in order.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = K> + use<K, T> {
         (0..self.items.len()).map(K::new)
     }
 
+    /// The item of a key.
     pub fn get(&self, key: K) -> Option<&T> {
         self.items.get(key.index())
     }

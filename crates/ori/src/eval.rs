@@ -39,26 +39,32 @@ pub struct Arg {
 }
 
 impl Arg {
+    /// An operand of one word.
     pub const fn word(bits: u32) -> Arg {
         Arg::wide(bits as u64)
     }
 
+    /// An operand of two words.
     pub const fn wide(bits: u64) -> Arg {
         Arg { bits, negated: false, absolute: false, part: M::Empty }
     }
 
+    /// A predicate operand.
     pub const fn predicate(value: bool) -> Arg {
         Arg::wide(value as u64)
     }
 
+    /// Negates it.
     pub const fn neg(self) -> Arg {
         Arg { negated: !self.negated, ..self }
     }
 
+    /// Takes its absolute value.
     pub const fn abs(self) -> Arg {
         Arg { absolute: true, ..self }
     }
 
+    /// Selects a part of its register.
     pub const fn part(self, part: M) -> Arg {
         Arg { part, ..self }
     }
@@ -114,6 +120,7 @@ impl Results {
         self.words
     }
 
+    /// The predicate result with an index.
     pub fn predicate(&self, index: usize) -> Option<bool> {
         (index < usize::from(self.predicate_count)).then(|| self.predicates.get(index).copied())?
     }
@@ -136,6 +143,7 @@ impl Meaning {
         meaning(vector_counterpart(op)).map(Meaning)
     }
 
+    /// The results for some arguments; `None` for a form without a meaning.
     #[inline]
     pub fn eval(self, modifiers: &[M], args: &[Arg]) -> Option<Results> {
         let mut call = Call { modifiers: Modifiers::new(modifiers)?, args };

@@ -14,23 +14,33 @@ use smallvec::SmallVec;
 /// A register file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum File {
+    /// General registers.
     R,
+    /// Uniform registers.
     UR,
+    /// Predicates.
     P,
+    /// Uniform predicates.
     UP,
+    /// Convergence barriers.
     B,
 }
 
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueData {
+    /// Its register file.
     pub file: File,
+    /// Its width.
     pub words: u8,
 }
 
 /// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
+    /// A machine operation.
     Machine(sass::Op),
+    /// An operation of the compiler.
     Pseudo(Pseudo),
 }
 
@@ -61,11 +71,13 @@ pub enum Pseudo {
 }
 
 impl Pseudo {
+    /// All of them.
     pub const ALL: [Pseudo; 9] = {
         use Pseudo::*;
         [Pack, Unpack, Copy, Undef, Landed, Entry, Call, Leave, MemoryFence]
     };
 
+    /// Its name in the IR text.
     pub fn name(self) -> &'static str {
         match self {
             Pseudo::Pack => "Pack",
@@ -84,13 +96,16 @@ impl Pseudo {
 /// Some consecutive words of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
+    /// The first word.
     pub first: u8,
+    /// How many words.
     pub count: u8,
 }
 
 /// A value, or some words of it, as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Use {
+    /// The value.
     pub value: Value,
     /// `None` for the whole value.
     pub part: Option<Part>,
@@ -107,36 +122,32 @@ pub struct Use {
 /// Which half of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Half {
+    /// The low word.
     Low,
+    /// The high word.
     High,
 }
 
+/// An argument of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arg {
+    /// A value.
     Use(Use),
+    /// An immediate.
     Imm(i64),
     /// `c[bank][offset]` as an operand of arithmetic.
-    Const {
-        bank: u8,
-        offset: u32,
-    },
+    #[allow(missing_docs)]
+    Const { bank: u8, offset: u32 },
     /// `c[bank][index+offset]` as the address of a load from a constant bank.
-    Bank {
-        bank: u8,
-        index: Option<Value>,
-        offset: i32,
-    },
+    #[allow(missing_docs)]
+    Bank { bank: u8, index: Option<Value>, offset: i32 },
     /// Half of the address of [`Function::symbols`]`[symbol]` plus an addend: the loader fills it in.
-    Address {
-        symbol: u32,
-        addend: i64,
-        half: Half,
-    },
+    #[allow(missing_docs)]
+    Address { symbol: u32, addend: i64, half: Half },
     /// The word of constant bank 0 that the linker gives to [`Function::symbols`]`[symbol]`, a texture, sampler or
     /// surface: as the address of a load, or as a handle.
-    Slot {
-        symbol: u32,
-    },
+    #[allow(missing_docs)]
+    Slot { symbol: u32 },
     /// A special register or another operand that is a name.
     Name(M),
     /// RZ, URZ
@@ -148,10 +159,8 @@ pub enum Arg {
     /// Where the frame begins: [`Function::frame_register`].
     Stack,
     /// A register that no value has anywhere in the function.
-    Fixed {
-        file: File,
-        number: u8,
-    },
+    #[allow(missing_docs)]
+    Fixed { file: File, number: u8 },
     /// The stack pointer itself, in a function that moves it. Instructions that name it are not moved.
     StackTop,
     /// An offset from the stack pointer that the function's caller had.
@@ -167,6 +176,7 @@ impl From<Value> for Arg {
 }
 
 impl Use {
+    /// The whole value, without modifiers.
     pub fn of(value: Value) -> Use {
         Use { value, part: None, negated: false, absolute: false, inverted: false, suffixes: [M::Empty; 4] }
     }
@@ -188,6 +198,7 @@ impl Arg {
         Arg::Use(Use { part: Some(Part { first, count }), ..Use::of(value) })
     }
 
+    /// `!p` or `-x`.
     pub fn not(value: Value) -> Arg {
         Arg::Use(Use { negated: true, ..Use::of(value) })
     }
@@ -238,20 +249,29 @@ impl Arg {
     }
 }
 
+/// The predicate of an instruction, `@p` or `@!p`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Guard {
+    /// The predicate.
     pub predicate: Value,
+    /// Is it negated?
     pub negated: bool,
     /// The else values: for each result, its value when the guard is false.
     pub else_values: SmallVec<[Value; 1]>,
 }
 
+/// An instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstData {
+    /// Its operation.
     pub op: Op,
+    /// Its modifiers, in the order of the machine's text.
     pub modifiers: SmallVec<[M; 4]>,
+    /// The values that it defines.
     pub results: SmallVec<[Value; 2]>,
+    /// Its arguments, in the order of the machine's text.
     pub args: SmallVec<[Arg; 6]>,
+    /// Its guard.
     pub guard: Option<Guard>,
     /// Offset in the PTX text of the instruction that this was lowered from, 0 where there is none.
     pub at: u32,
@@ -295,34 +315,36 @@ impl InstData {
 /// An edge to a block, with the arguments for its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
+    /// The target.
     pub to: Block,
+    /// The arguments for its parameters.
     pub args: Vec<Value>,
 }
 
 impl Edge {
+    /// An edge without arguments.
     pub fn to(to: Block) -> Edge {
         Edge { to, args: Vec::new() }
     }
 }
 
+/// The end of a block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Terminator {
+    /// An unconditional branch.
     Jump(Edge),
     /// To `yes` where the predicate holds (or doesn't, if negated), else to `no`. `uniform` promises that all
     /// threads of the warp take the same edge.
-    Branch {
-        predicate: Value,
-        negated: bool,
-        uniform: bool,
-        yes: Edge,
-        no: Edge,
-    },
+    #[allow(missing_docs)]
+    Branch { predicate: Value, negated: bool, uniform: bool, yes: Edge, no: Edge },
+    /// The end of the thread.
     Exit,
     /// Back to the caller of a device function.
     Return,
 }
 
 impl Terminator {
+    /// Its edges, `yes` first.
     pub fn edges(&self) -> SmallVec<[&Edge; 2]> {
         match self {
             Terminator::Jump(e) => SmallVec::from_slice(&[e]),
@@ -331,6 +353,7 @@ impl Terminator {
         }
     }
 
+    /// The same, mutable.
     pub fn edges_mut(&mut self) -> SmallVec<[&mut Edge; 2]> {
         match self {
             Terminator::Jump(e) => std::iter::once(e).collect(),
@@ -359,19 +382,27 @@ impl Terminator {
     }
 }
 
+/// A basic block.
 #[derive(Clone, Debug)]
 pub struct BlockData {
+    /// Its parameters.
     pub params: Vec<Value>,
+    /// Its instructions, in order.
     pub insts: Vec<Inst>,
+    /// Its terminator.
     pub end: Terminator,
     /// Offset in the PTX text of the instruction that ends the block, 0 where there is none.
     pub end_at: u32,
 }
 
+/// A function in SSA form with block parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Function {
+    /// Its name.
     pub name: String,
+    /// The types of all values.
     pub values: Map<Value, ValueData>,
+    /// All instructions.
     pub insts: Map<Inst, InstData>,
     /// The first block is the entry; it has no predecessors and no parameters.
     pub blocks: Map<Block, BlockData>,
@@ -397,7 +428,9 @@ pub struct Function {
 /// The registers that the calling convention gives to results and arguments, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fixed {
+    /// The registers of the results.
     pub results: Vec<u8>,
+    /// The registers of the arguments.
     pub args: Vec<u8>,
     /// The number of parameter registers, if not the default of the ABI.
     pub words: Option<u8>,
@@ -408,7 +441,9 @@ pub struct Fixed {
 }
 
 impl Function {
+    /// The entry block.
     pub const ENTRY: Block = Block(0);
+    /// R1.
     pub const STACK_POINTER: u8 = 1;
     /// The register that ptxas uses in functions with `alloca`; it is callee-saved.
     pub const FRAME_POINTER: u8 = 2;
@@ -425,10 +460,12 @@ impl Function {
         if self.moving_stack { Function::FRAME_POINTER } else { Function::STACK_POINTER }
     }
 
+    /// An empty function.
     pub fn new(name: &str) -> Function {
         Function { name: name.to_string(), ..Function::default() }
     }
 
+    /// A new value.
     pub fn value(&mut self, file: File, words: u8) -> Value {
         self.values.push(ValueData { file, words })
     }

@@ -18,6 +18,8 @@
 //! | what does an operation compute? | [`eval`] |
 //! | how is it printed, and read back? | [`text`], [`parse`] |
 
+#![deny(missing_docs)]
+
 pub mod analyses;
 pub mod arith;
 pub mod builder;

@@ -15,22 +15,27 @@ pub struct ValueSet {
 }
 
 impl ValueSet {
+    /// The empty set, for so many values.
     pub fn new(values: usize) -> ValueSet {
         ValueSet { words: vec![0; values.div_ceil(64)] }
     }
 
+    /// Adds a value.
     pub fn insert(&mut self, value: Value) {
         self.words[value.index() / 64] |= 1 << (value.index() % 64);
     }
 
+    /// Removes a value.
     pub fn remove(&mut self, value: Value) {
         self.words[value.index() / 64] &= !(1 << (value.index() % 64));
     }
 
+    /// Is a value in it?
     pub fn contains(&self, value: Value) -> bool {
         self.words[value.index() / 64] >> (value.index() % 64) & 1 != 0
     }
 
+    /// Is it empty?
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|w| *w == 0)
     }
@@ -45,6 +50,7 @@ impl ValueSet {
         changed
     }
 
+    /// Its values in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Value> + '_ {
         self.words.iter().enumerate().flat_map(|(i, w)| {
             let mut rest = *w;
@@ -57,6 +63,7 @@ impl ValueSet {
     }
 }
 
+/// Live values at the boundaries of blocks.
 #[derive(Clone, Debug)]
 pub struct Liveness {
     /// Live before the first instruction; block parameters are not in it.
@@ -66,6 +73,7 @@ pub struct Liveness {
 }
 
 impl Liveness {
+    /// Computes it.
     pub fn new(function: &Function, cfg: &Cfg) -> Liveness {
         let empty = ValueSet::new(function.values.len());
         let mut live = Liveness {

@@ -11,8 +11,10 @@
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, LoopId, Map};
 
+/// A natural loop.
 #[derive(Clone, Debug)]
 pub struct Loop {
+    /// The target of its back edges, which dominates it.
     pub header: Block,
     /// The block before the loop: the only predecessor of the header from outside, which has no other successor.
     pub preheader: Option<Block>,
@@ -36,6 +38,7 @@ pub struct LoopForest {
 }
 
 impl LoopForest {
+    /// Computes it.
     pub fn new(cfg: &Cfg) -> LoopForest {
         let mut loops: Map<LoopId, Loop> = Map::default();
         for header in cfg.headers() {
@@ -110,10 +113,12 @@ impl LoopForest {
         self.loops.keys().map(|id| (id, &self.loops[id]))
     }
 
+    /// Is there no loop?
     pub fn is_empty(&self) -> bool {
         self.loops.is_empty()
     }
 
+    /// A loop.
     pub fn get(&self, id: LoopId) -> &Loop {
         &self.loops[id]
     }
@@ -128,6 +133,7 @@ impl LoopForest {
         std::iter::successors(self.innermost(block), |id| self.loops[*id].parent)
     }
 
+    /// Is a block in a loop?
     pub fn contains(&self, id: LoopId, block: Block) -> bool {
         self.ancestors(block).any(|l| l == id)
     }
@@ -144,11 +150,13 @@ impl LoopForest {
 /// has them, too; there the blocks may be more than those of one cycle.
 #[derive(Clone, Debug)]
 pub struct Cycle {
+    /// The target of the edge.
     pub header: Block,
     inside: Vec<bool>,
 }
 
 impl Cycle {
+    /// Is the block in the cycle?
     pub fn contains(&self, block: Block) -> bool {
         self.inside[block.index()]
     }

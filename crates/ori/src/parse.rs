@@ -15,7 +15,9 @@ const MOST: usize = 1 << 24;
 /// What is wrong with a line (the first is 1).
 #[derive(Debug, PartialEq, Eq)]
 pub struct ParseError {
+    /// The line.
     pub line: usize,
+    /// What is wrong.
     pub message: String,
 }
 

@@ -31,8 +31,30 @@ impl Symbol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpcodeId(pub u32);
 
+/// The text that a module was parsed from. It never takes part in comparisons of trees.
+#[derive(Clone, Copy, Debug, Default, Eq)]
+pub struct SourceText<'s>(&'s str);
+
+impl<'s> SourceText<'s> {
+    pub(crate) fn new(text: &'s str) -> SourceText<'s> {
+        SourceText(text)
+    }
+
+    /// The text itself.
+    pub fn text(self) -> &'s str {
+        self.0
+    }
+}
+
+impl PartialEq for SourceText<'_> {
+    fn eq(&self, _: &SourceText) -> bool {
+        true
+    }
+}
+
 #[derive(Debug, PartialEq)]
 pub struct Module<'s> {
+    pub source: SourceText<'s>,
     pub version: Version,
     pub target: Target,
     /// `texmode_independent`, `debug`, `map_f64_to_f32`, … as written after the target.

@@ -40,16 +40,10 @@ fn frame(target: &str, form: &str, name: &str, before: &str) -> String {
 }
 
 fn compile(source: &str, target: &str) -> Result<Vec<u8>, String> {
-    let parsed = ptx::parse(source, &ptx::Options::default());
-    let failed = parsed.failed();
-    let module = parsed.module.filter(|_| !failed);
-    let module = module.ok_or_else(|| format!("front end: {:?}", parsed.diagnostics.first()))?;
-    let options = sassafras::Options {
-        verify: true,
-        ..sassafras::Options::new(ptx::Target::find(target).ok_or("no such target")?)
-    };
-    let output = sassafras::compile(source, &module, &options);
-    output.cubin.ok_or_else(|| output.diagnostics.first().map_or_else(String::new, |d| d.message.clone()))
+    let options = sassafras::Options::new(ptx::Target::find(target).ok_or("no such target")?).with(|o| {
+        o.verify = true;
+    });
+    sassafras::compile(source, &options).map(|compiled| compiled.cubin).map_err(|e| e.to_string())
 }
 
 /// A string of a line of JSON.

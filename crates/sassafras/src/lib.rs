@@ -7,6 +7,8 @@
 //! The stages are the folders; `passes.rs` is the pipeline, `driver.rs` takes a module through it. Nothing flows
 //! backwards. A kernel that we cannot compile gives diagnostics, never a cubin.
 
+#![deny(missing_docs)]
+
 mod analysis;
 mod codegen;
 mod context;
@@ -19,10 +21,8 @@ mod opt;
 mod passes;
 mod regalloc;
 
-pub use context::{DebugInfo, Knob, Options, Times, Tuning};
+pub use context::{Bounds, CacheRule, DebugInfo, Knob, Options, Times, Tuning};
 pub use driver::ir_text::{OptError, opt_text, pass_names};
-pub use lower::CacheRule;
-pub use module::launch_bounds::Bounds;
 pub use module::tools_patch::not_for_patches;
 pub use object::resource_usage::Usage;
 pub use passes::{help as help_passes, is_pass, optional as optional_pass};
@@ -30,31 +30,67 @@ pub use ptx;
 
 use context::Failure;
 use ptx::diag::{Diagnostic, Severity};
+use std::fmt;
 
-/// What came of a compilation.
-#[derive(Debug, Default)]
-pub struct Output {
-    /// `None` if anything was wrong.
-    pub cubin: Option<Vec<u8>>,
-    /// Why there is no cubin, or what the user should know about it.
-    pub diagnostics: Vec<Diagnostic>,
-    /// About the launch bounds of kernels; those of severity `Info` are for who asks for more (`-v`).
-    pub notes: Vec<Diagnostic>,
-    /// What each function uses, in the order of the PTX text.
+/// A compiled module.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Compiled {
+    /// The ELF file for the driver (`cuModuleLoadData`), or for the linker.
+    pub cubin: Vec<u8>,
+    /// Warnings of the front end and of the compiler.
+    pub warnings: Vec<Diagnostic>,
+    /// Resource usage of each function, in the order of the PTX text.
     pub functions: Vec<Usage>,
-    /// How long the parts of it took.
-    pub times: Times,
-    /// Dumps that were asked for.
-    pub log: String,
 }
 
-/// Compiles a module that the front end accepted: one without errors, whose `.target` the machine can run.
+/// Why there is no cubin.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The front end rejects the PTX.
+    Ptx(Vec<Diagnostic>),
+    /// The module's `.target` can't run on the target, in ptxas's words.
+    Target(String),
+    /// The compiler rejects the module: a limit is exceeded, or something is not supported.
+    Compile(Vec<Diagnostic>),
+}
+
+impl Error {
+    /// The diagnostics, the first error first; none for [`Error::Target`].
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        match self {
+            Error::Ptx(all) | Error::Compile(all) => all,
+            Error::Target(_) => &[],
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    /// The first error, with its line.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let all = match self {
+            Error::Target(refusal) => return f.write_str(refusal),
+            Error::Ptx(all) | Error::Compile(all) => all,
+        };
+        let first = all.iter().find(|d| d.severity >= Severity::Error).or(all.first());
+        match first {
+            None => f.write_str("no reason given"),
+            Some(Diagnostic { line: Some(line), message, .. }) => write!(f, "line {line}: {message}"),
+            Some(Diagnostic { message, .. }) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Compiles PTX: parses and checks it, checks that its `.target` can run on the target, and generates code.
 ///
 /// Functions are compiled on all processors unless [`Options::threads`] says otherwise; the bytes depend on the text and
 /// the options alone.
 ///
 /// ```
-/// use sassafras::{Options, compile, ptx};
+/// use sassafras::{Error, Options, compile, ptx};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let source = "
@@ -70,29 +106,59 @@ pub struct Output {
 ///         st.global.u32 [%out], %value;
 ///         ret;
 ///     }";
-/// let parsed = ptx::parse(source, &ptx::Options::for_file("fill.ptx"));
-/// eprint!("{}", ptx::diag::render_ptxas("fill.ptx", &parsed.diagnostics));
-/// if parsed.failed() {
-///     return Err("this is not right PTX".into());
-/// }
-/// if let Some(refusal) = parsed.refused_for("sm_90") {
-///     return Err(refusal.into());
-/// }
-/// let module = parsed.module.ok_or("no module")?;
+/// let target = ptx::Target::find("sm_90").ok_or("no such target")?;
+/// let compiled = compile(source, &Options::new(target))?;
+/// assert!(compiled.cubin.starts_with(b"\x7fELF")); // what cuModuleLoadData takes
+/// assert_eq!(compiled.functions[0].spill_stores, 0);
 ///
-/// let machine = ptx::Target::find("sm_90").ok_or("no such machine")?;
-/// let output = compile(source, &module, &Options::new(machine));
-/// eprint!("{}", ptx::diag::render_ptxas("fill.ptx", &output.diagnostics));
-/// let cubin: Vec<u8> = output.cubin.ok_or("not compiled")?; // what cuModuleLoadData takes
-/// assert!(cubin.starts_with(b"\x7fELF"));
-/// let fill = &output.functions[0];
-/// assert_eq!((fill.name.as_str(), fill.spill_stores), ("fill", 0));
+/// let error = compile(&source.replace("ret;", "rest;"), &Options::new(target)).unwrap_err();
+/// assert!(matches!(error, Error::Ptx(_)));
+/// assert!(error.to_string().starts_with("line 12: "));
 /// # Ok(())
 /// # }
 /// ```
-pub fn compile(source: &str, module: &ptx::Module, options: &Options) -> Output {
+pub fn compile(source: &str, options: &Options) -> Result<Compiled, Error> {
+    let parsed = ptx::parse(source, &ptx::Options::default());
+    if parsed.failed() {
+        return Err(Error::Ptx(parsed.diagnostics));
+    }
+    let Some(module) = parsed.module else { return Err(Error::Ptx(parsed.diagnostics)) };
+    if let Some(refusal) = module.target.refusal(options.target, options.target.name()) {
+        return Err(Error::Target(refusal));
+    }
+    let Output { cubin, diagnostics, functions, .. } = compile_module(&module, options);
+    match cubin {
+        None => Err(Error::Compile(diagnostics)),
+        Some(cubin) => {
+            Ok(Compiled { cubin, warnings: [parsed.diagnostics, diagnostics].concat(), functions })
+        }
+    }
+}
+
+/// The result of [`compile_module`].
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Output {
+    /// `None` if there are errors.
+    pub cubin: Option<Vec<u8>>,
+    /// Errors and warnings.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Notes about the launch bounds of kernels; those of severity `Info` are for `-v`.
+    pub notes: Vec<Diagnostic>,
+    /// Resource usage of each function, in the order of the PTX text.
+    pub functions: Vec<Usage>,
+    /// Wall time of stages and passes.
+    pub times: Times,
+    /// The dumps that [`Options::dump`] and [`Options::time_passes`] ask for.
+    pub log: String,
+}
+
+/// Compiles a module that the front end accepted: one without errors, whose `.target` can run on the target.
+///
+/// [`compile`] does all of that; this is for callers that read the module first, or compile it several times.
+pub fn compile_module(module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    let result = driver::cubin(source, module, options, &mut output);
+    let result = driver::cubin(module, options, &mut output);
     if options.time_passes {
         output.log += &output.times.to_string();
     }

@@ -694,7 +694,7 @@ pub fn code_after(pass: &str, source: &str) -> String {
     let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
     let mut options = Options::new(ptx::Target::find("sm_90").expect("a target"));
     options.dump = Some("all".to_string());
-    let log = crate::compile(source, &module, &options).log;
+    let log = crate::compile_module(&module, &options).log;
     let is_follower = |name: &str| [SIMPLIFY.name, DCE.name, COMBINE.name, pass].contains(&name);
     let (mut code, mut found, mut done) = (String::new(), String::new(), false);
     for dump in log.replace("; machine code after ", "; after ").split("; after ").skip(1) {
@@ -808,7 +808,7 @@ mod tests {
 
     fn compile(source: &str, options: &Options) -> crate::Output {
         let module = ptx::parse(source, &ptx::Options::default()).module.expect("a module");
-        crate::compile(source, &module, options)
+        crate::compile_module(&module, options)
     }
 
     /// With all dumps.

@@ -9,12 +9,11 @@ use std::path::Path;
 fn compile(source: &str) -> sassafras::Output {
     let parsed = ptx::parse(source, &ptx::Options::default());
     assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
-    let options = sassafras::Options {
-        command_line: "-arch sm_90 ".into(),
-        verify: true,
-        ..sassafras::Options::new(ptx::Target::find("sm_90").expect("a target"))
-    };
-    sassafras::compile(source, &parsed.module.expect("a module"), &options)
+    let options = sassafras::Options::new(ptx::Target::find("sm_90").expect("a target")).with(|o| {
+        o.command_line = "-arch sm_90 ".into();
+        o.verify = true;
+    });
+    sassafras::compile_module(&parsed.module.expect("a module"), &options)
 }
 
 #[test]
@@ -107,9 +106,11 @@ fn preserved_registers_are_checked() {
         let source = format!(".version 9.0\n.target sm_90\n.address_size 64\n{body}\n");
         let parsed = ptx::parse(&source, &ptx::Options::default());
         let module = parsed.module.expect("a module");
-        let mut options = sassafras::Options { relocatable, ..sassafras::Options::new(module.target) };
+        let mut options = sassafras::Options::new(module.target).with(|o| {
+            o.relocatable = relocatable;
+        });
         options.launch.max_registers = registers;
-        let output = sassafras::compile(&source, &module, &options);
+        let output = sassafras::compile_module(&module, &options);
         let text = |d: &ptx::diag::Diagnostic| match d.line {
             Some(line) => format!("{line}: {}", d.message),
             None => d.message.clone(),

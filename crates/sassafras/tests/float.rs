@@ -13,8 +13,10 @@ fn listing(target: &str, instruction: &str, store: &str) -> Vec<String> {
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{instruction}: {:?}", parsed.diagnostics);
     let target = ptx::Target::find(target).expect("a target");
-    let options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
-    let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+    let options = sassafras::Options::new(target).with(|o| {
+        o.verify = true;
+    });
+    let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);
     let cubin = output.cubin.unwrap_or_else(|| panic!("{instruction}: {:?}", output.diagnostics));
     let object = cubin::Object::read(&cubin).expect("a cubin");
     let Some((_, cubin::Section { body: cubin::Body::Bytes(code), .. })) = object.section(".text.k") else {

@@ -16,11 +16,10 @@ fn code(machine: &str, form: &str) -> Vec<sass::Inst> {
     );
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{form}: {:?}", parsed.diagnostics);
-    let options = sassafras::Options {
-        verify: true,
-        ..sassafras::Options::new(ptx::Target::find(machine).expect("a target"))
-    };
-    let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+    let options = sassafras::Options::new(ptx::Target::find(machine).expect("a target")).with(|o| {
+        o.verify = true;
+    });
+    let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);
     let cubin = output.cubin.unwrap_or_else(|| panic!("{form} for {machine}: {:?}", output.diagnostics));
     let object = cubin::Object::read(&cubin).expect("our cubin");
     let (_, section) = object.section(".text.k").expect("the kernel's code");

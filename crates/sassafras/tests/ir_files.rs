@@ -126,14 +126,14 @@ impl Case {
 
     fn options(&self) -> Result<sassafras::Options, String> {
         let target = ptx::Target::find(&self.target).ok_or_else(|| format!("no target {}", self.target))?;
-        let mut options = sassafras::Options { level: self.level, ..sassafras::Options::new(target) };
+        let mut options = sassafras::Options::new(target).with(|o| o.level = self.level);
         options.launch.max_registers = self.registers;
         Ok(options)
     }
 
     /// Runs the first passes of the list.
     fn run_passes(&self, text: &str, count: usize, fuel: Option<u32>) -> Result<String, String> {
-        let options = sassafras::Options { fuel, ..self.options()? };
+        let options = self.options()?.with(|o| o.fuel = fuel);
         let passes: Vec<&str> = self.passes[..count].iter().map(String::as_str).collect();
         sassafras::opt_text(text, &passes, &options).map_err(|e| e.to_string())
     }

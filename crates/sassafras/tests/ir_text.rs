@@ -25,7 +25,7 @@ fn dumps(source: &str, level: u8, relocatable: bool) -> String {
     let mut options = sassafras::Options::new(ptx::Target::find("sm_90a").expect("a target"));
     (options.level, options.verify, options.dump) = (level, true, Some("all".to_string()));
     options.relocatable = relocatable;
-    let output = sassafras::compile(source, &module, &options);
+    let output = sassafras::compile_module(&module, &options);
     assert!(output.cubin.is_some(), "{:?}", output.diagnostics);
     output.log
 }

@@ -12,11 +12,10 @@ fn code(target: &str, body: &str) -> Vec<String> {
     );
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
-    let options = sassafras::Options {
-        verify: true,
-        ..sassafras::Options::new(ptx::Target::find(target).expect("a target"))
-    };
-    let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+    let options = sassafras::Options::new(ptx::Target::find(target).expect("a target")).with(|o| {
+        o.verify = true;
+    });
+    let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);
     let cubin = output.cubin.unwrap_or_else(|| panic!("{target}: {:?}", output.diagnostics));
     let object = cubin::Object::read(&cubin).expect("our cubin");
     let (_, section) = object.section(".text.k").expect("the kernel's code");

@@ -14,8 +14,10 @@ fn listing(target: &str, body: &str) -> Result<Vec<String>, String> {
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{body}: {:?}", parsed.diagnostics);
     let target = ptx::Target::find(target).expect("a target");
-    let options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
-    let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+    let options = sassafras::Options::new(target).with(|o| {
+        o.verify = true;
+    });
+    let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);
     let cubin = output.cubin.ok_or_else(|| format!("{:?}", output.diagnostics))?;
     let object = Object::read(&cubin).expect("our own cubin");
     let Some((_, section)) = object.section(".text.k") else { panic!("no code for {body}") };

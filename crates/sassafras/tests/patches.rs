@@ -246,7 +246,7 @@ fn what_is_no_patch_is_refused() {
         assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
         let mut options = sassafras::Options::new(ptx::Target::find("sm_90").expect("a target"));
         options.tools_patch = true;
-        let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+        let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);
         assert!(output.cubin.is_none(), "{items} {body}");
         output.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default()
     };

@@ -6,9 +6,11 @@ fn compile(source: &str, registers: u32) -> Result<Vec<u8>, String> {
     let parsed = ptx::parse(source, &ptx::Options::default());
     let module = parsed.module.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));
     let target = ptx::Target::find("sm_90a").expect("a target");
-    let mut options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
+    let mut options = sassafras::Options::new(target).with(|o| {
+        o.verify = true;
+    });
     options.launch.max_registers = Some(registers);
-    let output = sassafras::compile(source, &module, &options);
+    let output = sassafras::compile_module(&module, &options);
     let first = output.diagnostics.first().map(|d| d.message.clone());
     output.cubin.ok_or_else(|| first.unwrap_or_default())
 }
@@ -124,7 +126,7 @@ fn layers_take_no_more_registers_than_their_widest_part() {
     let module = ptx::parse(&source, &ptx::Options::default()).module.expect("a module");
     let mut options = sassafras::Options::new(ptx::Target::find("sm_90a").expect("a target"));
     options.launch.max_registers = Some(64);
-    let output = sassafras::compile(&source, &module, &options);
+    let output = sassafras::compile_module(&module, &options);
     assert!(output.cubin.is_some(), "{:?}", output.diagnostics);
     assert_eq!(output.functions[0].spill_stores, 0);
 }

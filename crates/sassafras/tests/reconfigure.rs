@@ -8,8 +8,10 @@ fn compile(directives: &str, body: &str) -> sassafras::Output {
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
     let target = ptx::Target::find("sm_90a").expect("a target");
-    let options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
-    sassafras::compile(&source, &parsed.module.expect("a module"), &options)
+    let options = sassafras::Options::new(target).with(|o| {
+        o.verify = true;
+    });
+    sassafras::compile_module(&parsed.module.expect("a module"), &options)
 }
 
 /// The code of a kernel, and its number of registers.

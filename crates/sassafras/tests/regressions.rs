@@ -15,9 +15,10 @@ fn what_was_wrong_once_passes_all_checkers() {
         let module = parsed.module.unwrap_or_else(|| panic!("{}: {:?}", file.display(), parsed.diagnostics));
         for (level, debug_code) in [(0, false), (1, false), (3, false), (0, true)] {
             let target = ptx::Target::find("sm_90a").expect("a target");
-            let defaults = sassafras::Options::new(target);
-            let options = sassafras::Options { verify: true, level, debug_code, ..defaults };
-            let output = sassafras::compile(&source, &module, &options);
+            let options = sassafras::Options::new(target).with(|o| {
+                (o.verify, o.level, o.debug_code) = (true, level, debug_code);
+            });
+            let output = sassafras::compile_module(&module, &options);
             let way = if debug_code { "for a debugger" } else { "not for a debugger" };
             assert!(
                 output.cubin.is_some(),

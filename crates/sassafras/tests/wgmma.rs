@@ -60,8 +60,11 @@ fn messages(body: &[&str], before: &str) -> Vec<String> {
     let parsed = ptx::parse(&source, &ptx::Options::default());
     assert!(!parsed.failed(), "{body:?}: {:?}", parsed.diagnostics);
     let target = ptx::Target::find("sm_90a").expect("a target");
-    let options = sassafras::Options { verify: true, relocatable: true, ..sassafras::Options::new(target) };
-    let output = sassafras::compile(&source, &parsed.module.expect("a module"), &options);
+    let options = sassafras::Options::new(target).with(|o| {
+        o.verify = true;
+        o.relocatable = true;
+    });
+    let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);
     assert!(output.cubin.is_some(), "{body:?}: {:?}", output.diagnostics);
     let info = |d: &ptx::Diagnostic| (d.severity, d.line) == (ptx::Severity::Info, None);
     assert!(output.diagnostics.iter().all(info), "{body:?}");
@@ -171,8 +174,10 @@ fn ptxas_says_the_same() {
 fn code(source: &str) -> Vec<sass::Inst> {
     let parsed = ptx::parse(source, &ptx::Options::default());
     let target = ptx::Target::find("sm_90a").expect("a target");
-    let options = sassafras::Options { verify: true, ..sassafras::Options::new(target) };
-    let output = sassafras::compile(source, &parsed.module.expect("a module"), &options);
+    let options = sassafras::Options::new(target).with(|o| {
+        o.verify = true;
+    });
+    let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);
     assert!(output.diagnostics.is_empty(), "{:?}", output.diagnostics);
     let object = Object::read(&output.cubin.expect("a cubin")).expect("our own cubin");
     let name = source.split(".entry ").nth(1).and_then(|s| s.split('(').next()).expect("a kernel");

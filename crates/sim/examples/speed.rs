@@ -68,7 +68,7 @@ LOOP:
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let module = ptx::parse(SOURCE, &ptx::Options::default()).module.ok_or("the kernels do not parse")?;
     let interpreted = sim::ptx::Program::new(&module, SOURCE);
-    let output = sassafras::compile(SOURCE, &module, &sassafras::Options::new(module.target));
+    let output = sassafras::compile_module(&module, &sassafras::Options::new(module.target));
     let simulated = sim::sass::Program::new(&output.cubin.ok_or("the kernels do not compile")?)?;
     for kernel in interpreted.kernels() {
         time("interpreter", kernel, &mut sim::ptx::Machine::new(&interpreted))?;

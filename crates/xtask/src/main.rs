@@ -14,6 +14,7 @@ mod conformance;
 mod cuda_bundle;
 mod frontend;
 mod fuzz;
+mod imports;
 mod ops;
 mod pressure;
 mod probe;
@@ -36,6 +37,7 @@ cargo xtask <task>
 
   setup                          install the pinned reference tools under target/ref
   test                           format, lints, all tests, the short conformance parts
+  lint                           import cycles between the modules of each crate
   conformance [PART] [OPTIONS]   compare with the reference tools; without PART, all parts
       forms                      every PTX instruction form on every target: verdict and error text
       compile-forms              every accepted form compiles at -O0 and -O3, and nvdisasm reads the code
@@ -122,6 +124,7 @@ fn dispatch() -> Result<()> {
     match task.as_str() {
         "setup" => setup::run(arguments),
         "test" => test::run(arguments),
+        "lint" => imports::run(arguments),
         "conformance" => conformance::run(arguments),
         "bench" => bench::run(arguments),
         "fuzz" => fuzz::run(arguments),

@@ -88,7 +88,7 @@ fn compile(source: &str, registers: u32) -> Result<(Vec<u8>, Spills)> {
     let mut options = sassafras::Options::new(target);
     options.launch.max_registers = Some(registers);
     options.verify = true;
-    let output = sassafras::compile(source, &parse(source)?, &options);
+    let output = sassafras::compile_module(&parse(source)?, &options);
     let message = output.diagnostics.first().map(|d| d.message.clone()).unwrap_or_default();
     let spills = output.functions.iter().fold(Spills::default(), |sum, f| Spills {
         stores: sum.stores + f.spill_stores,

@@ -30,6 +30,7 @@ pub enum Permute {
     Replicate16,
 }
 
+/// `PRMT`: four bytes of `b:a`, chosen by the selector.
 pub fn prmt(mode: Permute, a: u32, b: u32, selector: u32) -> u32 {
     let bytes = (u64::from(b) << 32 | u64::from(a)).to_le_bytes();
     let base = selector & 3;
@@ -108,11 +109,14 @@ pub fn fns(mask: u32, base: u32, n: i32) -> u32 {
 /// How counts of 32 and more are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overflow {
+    /// The limit.
     Clamp,
+    /// Modulo the limit.
     Wrap,
 }
 
 impl Overflow {
+    /// The effective shift amount.
     #[inline]
     pub fn amount(self, amount: u32, limit: u32) -> u32 {
         match self {

@@ -33,6 +33,7 @@ pub fn nan_becomes_zero(from: Format, to: Int) -> bool {
     from != F64 && to.bits < 64
 }
 
+/// An integer as a float.
 pub fn int_to_float(from: Int, format: Format, flow: Flow, a: u64) -> u64 {
     let value = from.value(a);
     let exact = Exact { negative: value < 0, exponent: 0, significand: value.unsigned_abs() };
@@ -114,6 +115,7 @@ pub fn to_ue8m0(from: Format, flow: Flow, a: u64) -> u64 {
     }
 }
 
+/// An exponent (`ue8m0`) as a bf16.
 pub fn ue8m0_to_bf16(a: u64) -> u64 {
     match a & 0xff {
         0xff => BF16.nan,

@@ -22,8 +22,11 @@ pub enum Specials {
 /// A binary floating-point format with a sign.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {
+    /// Bits of the exponent.
     pub exponent: u32,
+    /// Bits of the mantissa.
     pub mantissa: u32,
+    /// Which bit patterns are infinities and NaN.
     pub specials: Specials,
     /// The NaN that arithmetic and conversions give; without NaNs, the largest number, which stands for it.
     pub nan: u64,
@@ -33,25 +36,35 @@ const fn format(exponent: u32, mantissa: u32, specials: Specials, nan: u64) -> F
     Format { exponent, mantissa, specials, nan }
 }
 
+/// IEEE binary16.
 pub const F16: Format = format(5, 10, Specials::Ieee, 0x7fff);
+/// bfloat16.
 pub const BF16: Format = format(8, 7, Specials::Ieee, 0x7fff);
+/// IEEE binary32.
 pub const F32: Format = format(8, 23, Specials::Ieee, 0x7fff_ffff);
 /// An invalid operation on numbers gives the negative NaN.
 pub const F64: Format = format(11, 52, Specials::Ieee, 0xfff8_0000_0000_0000);
+/// FP8 with a 4-bit exponent, NaN but no infinity.
 pub const E4M3: Format = format(4, 3, Specials::NanOnly, 0x7f);
+/// FP8 with a 5-bit exponent.
 pub const E5M2: Format = format(5, 2, Specials::Ieee, 0x7f);
+/// FP4.
 pub const E2M1: Format = format(2, 1, Specials::None, 0x7);
+/// FP6 with a 2-bit exponent.
 pub const E2M3: Format = format(2, 3, Specials::None, 0x1f);
+/// FP6 with a 3-bit exponent.
 pub const E3M2: Format = format(3, 2, Specials::None, 0x1f);
 /// The upper 19 bits of an f32; [`super::convert`] shifts them.
 pub const TF32: Format = format(8, 10, Specials::Ieee, 0x3ffff);
 
 impl Format {
+    /// Bits of a number.
     #[inline]
     pub const fn width(self) -> u32 {
         1 + self.exponent + self.mantissa
     }
 
+    /// The mask of the sign bit.
     #[inline]
     pub const fn sign_bit(self) -> u64 {
         1 << (self.width() - 1)
@@ -74,6 +87,7 @@ impl Format {
         ((1 << self.exponent) - 1) << self.mantissa
     }
 
+    /// The largest finite number.
     #[inline]
     pub const fn largest(self) -> u64 {
         match self.specials {
@@ -92,11 +106,13 @@ impl Format {
         }
     }
 
+    /// The number 1.
     #[inline]
     pub const fn one(self) -> u64 {
         (self.bias() as u64) << self.mantissa
     }
 
+    /// Is it NaN?
     #[inline]
     pub const fn is_nan(self, bits: u64) -> bool {
         let magnitude = bits & (self.sign_bit() - 1);
@@ -107,22 +123,26 @@ impl Format {
         }
     }
 
+    /// Is it an infinity?
     #[inline]
     pub const fn is_infinite(self, bits: u64) -> bool {
         matches!(self.specials, Specials::Ieee) && bits & (self.sign_bit() - 1) == self.top_exponent()
     }
 
+    /// Is it a zero of either sign?
     #[inline]
     pub const fn is_zero(self, bits: u64) -> bool {
         bits & (self.sign_bit() - 1) == 0
     }
 
+    /// Is it subnormal?
     #[inline]
     pub const fn is_subnormal(self, bits: u64) -> bool {
         let magnitude = bits & (self.sign_bit() - 1);
         magnitude != 0 && magnitude < 1 << self.mantissa
     }
 
+    /// Is the sign bit set?
     #[inline]
     pub const fn is_negative(self, bits: u64) -> bool {
         bits & self.sign_bit() != 0
@@ -147,19 +167,25 @@ impl Format {
     }
 }
 
+/// A rounding mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rounding {
     /// To nearest, ties to even.
     #[default]
     Nearest,
+    /// Toward zero.
     Zero,
+    /// Toward negative infinity.
     Down,
+    /// Toward positive infinity.
     Up,
     /// To nearest, ties away from zero.
     Away,
     /// Up in magnitude if the first `width` bits of what is lost, plus `bits`, carry.
     Stochastic {
+        /// The random bits.
         bits: u32,
+        /// How many they are.
         width: u32,
     },
 }
@@ -167,6 +193,7 @@ pub enum Rounding {
 /// What is done to a result beyond rounding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Clamp {
+    /// Nothing.
     #[default]
     None,
     /// To [0, 1]; NaN becomes 0, and a negative zero a positive one.
@@ -178,20 +205,24 @@ pub enum Clamp {
 /// How an operation rounds, flushes and clamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
+    /// The rounding mode.
     pub rounding: Rounding,
     /// Subnormal arguments and results become zero. A result is flushed if it is below the smallest normal number
     /// when rounded to as many digits: an H200 makes zero of f32 and f16 products that subnormal rounding would lift to
     /// that number, and that number of f16 products that lie closer to it.
     pub ftz: bool,
+    /// The range of results.
     pub clamp: Clamp,
     /// What is too large becomes the largest number, and so does an infinity.
     pub finite: bool,
 }
 
 impl Flow {
+    /// Round to nearest, no flushing, no clamping.
     pub const NEAREST: Flow =
         Flow { rounding: Rounding::Nearest, ftz: false, clamp: Clamp::None, finite: false };
 
+    /// A rounding mode, no flushing, no clamping.
     pub const fn rounding(rounding: Rounding) -> Flow {
         Flow { rounding, ..Flow::NEAREST }
     }
@@ -218,8 +249,11 @@ impl Flow {
 /// `significand * 2^exponent`, exact but for the lowest bit, which also stands for all that was cut off below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exact {
+    /// The sign.
     pub negative: bool,
+    /// The weight of the lowest bit.
     pub exponent: i32,
+    /// The digits.
     pub significand: u128,
 }
 
@@ -373,6 +407,7 @@ fn nan(format: Format, arguments: &[u64]) -> u64 {
     }
 }
 
+/// `a + b`
 #[inline]
 pub fn add(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
     let (a, b) = (flow.argument(format, a), flow.argument(format, b));
@@ -389,11 +424,13 @@ pub fn add(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
     flow.result(format, bits)
 }
 
+/// `a - b`
 #[inline]
 pub fn sub(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
     add(format, flow, a, format.negated(b))
 }
 
+/// `a * b`
 #[inline]
 pub fn mul(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
     let (a, b) = (flow.argument(format, a), flow.argument(format, b));
@@ -430,6 +467,7 @@ pub fn fma(format: Format, flow: Flow, a: u64, b: u64, c: u64) -> u64 {
     flow.result(format, bits)
 }
 
+/// `a / b`
 pub fn div(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
     let (a, b) = (flow.argument(format, a), flow.argument(format, b));
     let sign = (a ^ b) & format.sign_bit();
@@ -457,10 +495,12 @@ pub fn div(format: Format, flow: Flow, a: u64, b: u64) -> u64 {
     flow.result(format, bits)
 }
 
+/// `1 / a`
 pub fn rcp(format: Format, flow: Flow, a: u64) -> u64 {
     div(format, flow, format.one(), a)
 }
 
+/// `sqrt(a)`
 pub fn sqrt(format: Format, flow: Flow, a: u64) -> u64 {
     let a = flow.argument(format, a);
     let bits = if format.is_nan(a) {
@@ -508,6 +548,7 @@ pub fn abs(format: Format, flow: Flow, a: u64) -> u64 {
     add(format, flow, format.absolute(a), format.sign_bit())
 }
 
+/// `-a`
 #[inline]
 pub fn neg(format: Format, flow: Flow, a: u64) -> u64 {
     add(format, flow, format.negated(a), format.sign_bit())
@@ -529,6 +570,7 @@ fn order(format: Format, bits: u64) -> i64 {
 /// How `min` and `max` treat special arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MinMax {
+    /// The maximum, not the minimum.
     pub max: bool,
     /// A NaN argument gives NaN; otherwise the other argument.
     pub nan: bool,
@@ -536,6 +578,7 @@ pub struct MinMax {
     pub xorsign: bool,
 }
 
+/// `min(a, b)` or `max(a, b)`.
 pub fn min_max(format: Format, flow: Flow, how: MinMax, a: u64, b: u64) -> u64 {
     let (a, b) = (flow.argument(format, a), flow.argument(format, b));
     let sign = (a ^ b) & format.sign_bit();
@@ -555,20 +598,32 @@ pub fn min_max(format: Format, flow: Flow, how: MinMax, a: u64, b: u64) -> u64 {
     flow.result(format, bits)
 }
 
+/// A comparison; the ordered ones are false if an argument is NaN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compare {
+    /// `a == b`
     Eq,
+    /// `a != b`, and no argument is NaN.
     Ne,
+    /// `a < b`
     Lt,
+    /// `a <= b`
     Le,
+    /// `a > b`
     Gt,
+    /// `a >= b`
     Ge,
     /// The unordered ones also hold if an argument is NaN.
     Equ,
+    /// `a != b`
     Neu,
+    /// `a < b`, or unordered.
     Ltu,
+    /// `a <= b`, or unordered.
     Leu,
+    /// `a > b`, or unordered.
     Gtu,
+    /// `a >= b`, or unordered.
     Geu,
     /// No argument is NaN.
     Num,

@@ -5,20 +5,31 @@
 /// An integer type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Int {
+    /// The width.
     pub bits: u32,
+    /// Two's complement?
     pub signed: bool,
 }
 
 impl Int {
+    /// Unsigned, 8 bits.
     pub const U8: Int = Int { bits: 8, signed: false };
+    /// Signed, 8 bits.
     pub const S8: Int = Int { bits: 8, signed: true };
+    /// Unsigned, 16 bits.
     pub const U16: Int = Int { bits: 16, signed: false };
+    /// Signed, 16 bits.
     pub const S16: Int = Int { bits: 16, signed: true };
+    /// Unsigned, 32 bits.
     pub const U32: Int = Int { bits: 32, signed: false };
+    /// Signed, 32 bits.
     pub const S32: Int = Int { bits: 32, signed: true };
+    /// Unsigned, 64 bits.
     pub const U64: Int = Int { bits: 64, signed: false };
+    /// Signed, 64 bits.
     pub const S64: Int = Int { bits: 64, signed: true };
 
+    /// A mask of all bits.
     #[inline]
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits)
@@ -49,11 +60,13 @@ impl Int {
         if self.signed { self.sign_extended(bits) } else { bits & self.mask() }
     }
 
+    /// The least value.
     #[inline]
     pub const fn min(self) -> i128 {
         if self.signed { -(1i128 << (self.bits - 1)) } else { 0 }
     }
 
+    /// The greatest value.
     #[inline]
     pub const fn max(self) -> i128 {
         if self.signed { (1i128 << (self.bits - 1)) - 1 } else { (1i128 << self.bits) - 1 }
@@ -65,24 +78,29 @@ impl Int {
         self.wrap(value.clamp(self.min(), self.max()))
     }
 
+    /// `a + b`, wrapping.
     #[inline]
     pub fn add(self, a: u64, b: u64) -> u64 {
         a.wrapping_add(b) & self.mask()
     }
 
+    /// `a - b`, wrapping.
     #[inline]
     pub fn sub(self, a: u64, b: u64) -> u64 {
         a.wrapping_sub(b) & self.mask()
     }
 
+    /// `a + b`, saturating.
     pub fn add_saturated(self, a: u64, b: u64) -> u64 {
         self.saturate(self.value(a) + self.value(b))
     }
 
+    /// `a - b`, saturating.
     pub fn sub_saturated(self, a: u64, b: u64) -> u64 {
         self.saturate(self.value(a) - self.value(b))
     }
 
+    /// The lower half of `a * b`.
     #[inline]
     pub fn mul_lo(self, a: u64, b: u64) -> u64 {
         a.wrapping_mul(b) & self.mask()
@@ -130,16 +148,19 @@ impl Int {
         }
     }
 
+    /// `|a|`, wrapping.
     #[inline]
     pub fn abs(self, a: u64) -> u64 {
         self.wrap(self.value(a).abs())
     }
 
+    /// `-a`, wrapping.
     #[inline]
     pub fn neg(self, a: u64) -> u64 {
         a.wrapping_neg() & self.mask()
     }
 
+    /// Compares two values.
     #[inline]
     pub fn compare(self, a: u64, b: u64) -> std::cmp::Ordering {
         if self.signed {
@@ -149,11 +170,13 @@ impl Int {
         }
     }
 
+    /// The minimum.
     #[inline]
     pub fn min_of(self, a: u64, b: u64) -> u64 {
         (if self.compare(a, b).is_le() { a } else { b }) & self.mask()
     }
 
+    /// The maximum.
     #[inline]
     pub fn max_of(self, a: u64, b: u64) -> u64 {
         (if self.compare(a, b).is_ge() { a } else { b }) & self.mask()

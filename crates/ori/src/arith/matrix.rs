@@ -33,6 +33,7 @@ pub struct Factor {
 }
 
 impl Factor {
+    /// Unpacks a number.
     pub fn new(format: Format, bits: u64) -> Factor {
         let class = match () {
             () if format.is_nan(bits) => Class::Nan,

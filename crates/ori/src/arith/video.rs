@@ -33,14 +33,25 @@ fn product((a_bits, a_signed): (u32, bool), a: u32, (b_bits, b_signed): (u32, bo
 /// The first operation of a video instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
+    /// `a + b`
     Add,
+    /// `a - b`
     Sub,
+    /// `|a - b|`
     AbsDiff,
+    /// The minimum.
     Min,
+    /// The maximum.
     Max,
+    /// Half the sum, rounded away from zero if that is not negative.
     Average,
+    /// `a << b`; the amount wraps at 32 or is clamped to it.
+    #[allow(missing_docs)]
     ShiftLeft { wrap: bool },
+    /// `a >> b`; the amount wraps at 32 or is clamped to it.
+    #[allow(missing_docs)]
     ShiftRight { wrap: bool },
+    /// 1 if the comparison is true, else 0.
     Set(Compare),
 }
 
@@ -65,9 +76,13 @@ impl Operation {
 /// The optional second operation, with operand `c`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Second {
+    /// No second operation.
     None,
+    /// Adds `c`.
     Add,
+    /// The minimum with `c`.
     Min,
+    /// The maximum with `c`.
     Max,
     /// The result replaces a part of `c`.
     Merge(Part),
@@ -76,11 +91,14 @@ pub enum Second {
 /// A byte or half of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
+    /// The width.
     pub bits: u32,
+    /// The number of the part, from the low end.
     pub index: u32,
 }
 
 impl Part {
+    /// The whole word.
     pub const WORD: Part = Part { bits: 32, index: 0 };
 
     fn shift(self) -> u32 {
@@ -103,21 +121,30 @@ impl Part {
 /// One argument of a video instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Argument {
+    /// The part of its word.
     pub part: Part,
+    /// Is its type signed?
     pub signed: bool,
 }
 
+/// A scalar instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scalar {
+    /// The first operation.
     pub operation: Operation,
+    /// The first argument.
     pub a: Argument,
+    /// The second argument.
     pub b: Argument,
     /// The destination's type is signed.
     pub signed: bool,
+    /// Saturate the result of the first operation.
     pub saturate: bool,
+    /// The second operation.
     pub second: Second,
 }
 
+/// The result of a scalar instruction.
 pub fn scalar(how: Scalar, a: u32, b: u32, c: u32) -> u32 {
     let exact = how.operation.apply(how.a.part.of(how.a.signed, a), how.b.part.of(how.b.signed, b));
     let first = Int { bits: 34, signed: true }.value(exact as u64);
@@ -140,15 +167,23 @@ pub fn scalar(how: Scalar, a: u32, b: u32, c: u32) -> u32 {
 /// Multiply and add with negation, plus one, scaling and saturation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MultiplyAdd {
+    /// The first factor.
     pub a: Argument,
+    /// The second factor.
     pub b: Argument,
+    /// Negate `a * b`.
     pub negate_product: bool,
+    /// Negate `c`.
     pub negate_c: bool,
+    /// Add one more (`.po`).
     pub plus_one: bool,
+    /// The right shift of the sum.
     pub shift: u32,
+    /// Saturate the result.
     pub saturate: bool,
 }
 
+/// The result of `vmad`.
 pub fn multiply_add(how: MultiplyAdd, a: u32, b: u32, c: u32) -> u32 {
     let signed = how.a.signed || how.b.signed || how.negate_product || how.negate_c;
     let product = i128::from(how.a.part.of(how.a.signed, a)) * i128::from(how.b.part.of(how.b.signed, b));
@@ -164,16 +199,21 @@ pub fn multiply_add(how: MultiplyAdd, a: u32, b: u32, c: u32) -> u32 {
 /// A SIMD instruction on two halves or four bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Simd {
+    /// The operation of each lane.
     pub operation: Operation,
     /// 2 or 4.
     pub lanes: u32,
     /// Which element of `b:a` each lane takes; lane i's number is in bits 4i and up.
     pub a_select: u32,
+    /// The same for the second argument.
     pub b_select: u32,
+    /// Is the first type signed?
     pub a_signed: bool,
+    /// Is the second type signed?
     pub b_signed: bool,
     /// The destination's type is signed.
     pub signed: bool,
+    /// Saturate the result of each lane.
     pub saturate: bool,
     /// Add the lanes to `c`, instead of taking the lanes outside of the mask from it.
     pub accumulate: bool,
@@ -188,6 +228,7 @@ impl Simd {
     }
 }
 
+/// The result of a SIMD instruction.
 pub fn simd(how: Simd, a: u32, b: u32, c: u32) -> u32 {
     let bits = 32 / how.lanes;
     let source = u64::from(b) << 32 | u64::from(a);

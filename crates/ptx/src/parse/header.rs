@@ -65,6 +65,7 @@ impl<'s> Parser<'s> {
         }
         self.check_whole();
         Ok(Module {
+            source: SourceText::new(self.source),
             version: self.version,
             target: self.target,
             target_options,

@@ -23,8 +23,7 @@ mod live_through;
 mod min_pressure;
 mod pressure_profile;
 
-use crate::context::{Context, PassResult, Tuning};
-use crate::module::launch_bounds::Occupancy;
+use crate::context::{Context, Occupancy, PassResult, Tuning};
 use crate::regalloc::{self, BlockLimits, Limits};
 use dep_graph::{DepGraph, LatencyTable};
 use min_pressure::Anchors;

@@ -1,6 +1,6 @@
 //! The error of a compilation that leaves no cubin.
 
-use ptx::diag::Span;
+use ptx::diag::{Diagnostic, Severity, Span};
 
 /// An unsupported input or an internal error, with the PTX line that caused it.
 #[derive(Debug)]
@@ -20,4 +20,9 @@ impl Failure {
         let message = format!("Internal error in pass '{pass}' for function '{function}': {what}");
         Failure::of_module(message)
     }
+}
+
+/// A message about the whole module.
+pub fn plain(severity: Severity, message: String) -> Diagnostic {
+    Diagnostic { severity, file: None, line: None, span: Span::default(), message }
 }

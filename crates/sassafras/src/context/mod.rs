@@ -1,6 +1,8 @@
 //! State that all stages share: options, target, tuning, fuel, pass times, errors, worker threads.
 
 mod failure;
+mod lines;
+mod occupancy;
 mod options;
 pub mod parallel;
 mod pass_error;
@@ -8,13 +10,14 @@ pub mod target;
 mod times;
 mod tuning;
 
-pub use failure::Failure;
-pub use options::{DebugInfo, Options};
+pub use failure::{Failure, plain};
+pub use lines::Lines;
+pub use occupancy::{Occupancy, warps};
+pub use options::{Bounds, CacheRule, DebugInfo, Options};
 pub use pass_error::{PassError, PassFailure, PassResult};
 pub use times::Times;
 pub use tuning::{Knob, Tuning};
 
-use crate::module::launch_bounds::Occupancy;
 use ori::Analyses;
 use target::TargetMachine;
 

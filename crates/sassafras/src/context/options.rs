@@ -1,11 +1,10 @@
 //! Options of a compilation.
 
 use crate::context::Tuning;
-use crate::lower::CacheRule;
-use crate::module::launch_bounds::Bounds;
 
 /// The target of a compilation, and how to compile.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// `sm_90`, `sm_90a`, …
     pub target: ptx::Target,
@@ -30,6 +29,7 @@ pub struct Options {
     pub launch: Bounds,
     /// The cache operator of global loads and stores without one, or of all of them.
     pub load_cache: Option<CacheRule>,
+    /// The same for stores.
     pub store_cache: Option<CacheRule>,
     /// Threads to compile with; `None`: one for each processor. The output doesn't depend on it.
     pub threads: Option<usize>,
@@ -39,6 +39,7 @@ pub struct Options {
     pub dump: Option<String>,
     /// Optimization fuel of each function: the most rewrites.
     pub fuel: Option<u32>,
+    /// The numbers of heuristics.
     pub tuning: Tuning,
     /// Passes to leave out ([`crate::optional_pass`]).
     pub disabled_passes: Vec<&'static str>,
@@ -49,6 +50,7 @@ pub struct Options {
 /// The sections for debuggers and profilers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugInfo {
+    /// None.
     None,
     /// Line tables if the PTX has a `.loc`.
     Locs,
@@ -62,6 +64,12 @@ impl Options {
     /// May code outside of the module call its functions?
     pub(crate) fn is_called(&self) -> bool {
         self.relocatable || self.tools_patch
+    }
+
+    /// Changes some of them: `Options::new(target).with(|o| o.level = 0)`.
+    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Options {
+        change(&mut self);
+        self
     }
 
     /// The default: best code for a target.
@@ -87,5 +95,48 @@ impl Options {
             disabled_passes: Vec::new(),
             time_passes: false,
         }
+    }
+}
+
+/// Launch bounds of the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// Threads of a block (`-maxntid`).
+    pub max_threads: Option<[u32; 3]>,
+    /// Blocks that must fit on an SM.
+    pub min_blocks: Option<u32>,
+    /// Register limits of kernels, and of device functions in an object for the linker.
+    pub max_registers: Option<u32>,
+    /// The register limit of device functions in an object for the linker.
+    pub max_function_registers: Option<u32>,
+    /// Override the directives of the PTX?
+    pub overrides: bool,
+}
+
+impl Bounds {
+    /// No bounds.
+    pub const NONE: Bounds = Bounds {
+        max_threads: None,
+        min_blocks: None,
+        max_registers: None,
+        max_function_registers: None,
+        overrides: false,
+    };
+}
+
+/// A default cache operator for global loads or stores without one, or an override for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheRule {
+    pub(crate) operator: &'static str,
+    pub(crate) forced: bool,
+}
+
+impl CacheRule {
+    const OPERATORS: [&str; 7] = ["ca", "cg", "cs", "lu", "cv", "wb", "wt"];
+
+    /// `None` if there is no such operator.
+    pub fn new(operator: &str, forced: bool) -> Option<CacheRule> {
+        let operator = CacheRule::OPERATORS.into_iter().find(|name| *name == operator)?;
+        Some(CacheRule { operator, forced })
     }
 }

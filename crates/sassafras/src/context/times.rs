@@ -14,6 +14,7 @@ impl Times {
     pub const LOWER: &str = "lower";
     /// The file, without debug sections.
     pub const CONTAINER: &str = "container";
+    /// Debug sections.
     pub const DEBUG: &str = "debug";
 
     /// Runs `work` and counts its time.
@@ -41,6 +42,7 @@ impl Times {
         self.0.iter().filter(|(name, _)| *name == part).map(|(_, took)| *took).sum()
     }
 
+    /// The sum of all parts.
     pub fn all(&self) -> Duration {
         self.0.iter().map(|(_, took)| *took).sum()
     }

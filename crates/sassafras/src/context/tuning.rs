@@ -9,9 +9,13 @@
 /// Says what a field of [`Tuning`] is.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
+    /// The name of the field.
     pub name: &'static str,
+    /// Its default.
     pub default: u32,
+    /// Its unit.
     pub unit: &'static str,
+    /// What it changes.
     pub meaning: &'static str,
     /// Where the value comes from.
     pub origin: &'static str,

@@ -2,24 +2,25 @@
 
 pub mod ir_text;
 
-use crate::context::{Failure, Options, PassError, Times, parallel, target};
+use crate::context::{Bounds, Failure, Lines, Options, PassError, Times, parallel, target};
 use crate::mach::unit::Unit;
-use crate::module::launch_bounds::Bounds;
 use crate::module::setmaxnreg::Reconfiguration;
-use crate::module::{abi_preserve, call_graph, data, launch_bounds, limits, pragmas, tools_patch};
-use crate::object::{Compiled, Input, container, debug_info};
+use crate::module::{
+    abi_preserve, call_graph, data, launch_bounds, limits, param_registers, pragmas, tools_patch,
+};
+use crate::object::{Compiled, Input, container, debug_info, resource_usage};
 use crate::{Output, lower, passes};
 use ptx::diag::{Diagnostic, Severity, Span};
 use std::time::Instant;
 
 /// `None` if there are errors; they are among the diagnostics.
 pub fn cubin(
-    source: &str,
     module: &ptx::Module,
     options: &Options,
     output: &mut Output,
 ) -> Result<Option<Vec<u8>>, Failure> {
     let start = Instant::now();
+    let source = module.source.text();
     let machine = match options.tools_patch {
         true => target::TargetMachine::for_patches(options.target),
         false => target::TargetMachine::of(options.target),
@@ -30,7 +31,7 @@ pub fn cubin(
         output.diagnostics.push(remark(&(Severity::Fatal, "Ptx assembly aborted due to errors".into())));
         return Ok(None);
     }
-    let lines = lower::Lines::new(source);
+    let lines = Lines::new(source);
     let data = data::Data::new(module, machine, &lines, options.relocatable)?;
     if options.tools_patch {
         tools_patch::check_pointers(module, &data)?;
@@ -58,7 +59,7 @@ pub fn cubin(
     let Bounds { max_registers, max_function_registers, .. } = launch;
     let of_options = max_registers.into_iter().chain(max_function_registers);
     let registers = of_options.chain(limits.values().copied()).min().unwrap_or(launch_bounds::MOST);
-    let limit = pragmas::Limit { registers, relocatable: options.is_called() };
+    let limit = param_registers::Limit { registers, relocatable: options.is_called() };
     let remarks = abi_preserve::check(module, source, &lines, limit);
     let is_wrong = remarks.iter().any(|d| d.severity >= Severity::Error);
     output.diagnostics.extend(remarks);
@@ -107,7 +108,7 @@ pub fn cubin(
         output.diagnostics.extend(warnings.iter().map(remark));
         output.notes.extend(c.kernel.launch.notes.iter().map(remark));
     }
-    let errors = limits::check_memory(&compiled, &data, options.relocatable);
+    let errors = resource_usage::check_memory(&compiled, &data, options.relocatable);
     if !errors.is_empty() {
         output.diagnostics.extend(errors);
         return Ok(None);

@@ -1,8 +1,8 @@
-//! The tools of lowering: reading operands, appending operations, writing results.
+//! The builder of lowering: reads PTX operands, appends Ori operations, writes PTX registers.
 //!
-//! Guards: whatever computes a value is appended without the instruction's guard ([`Lower::emit`]); only what has an
-//! effect ([`Lower::effect`]) and the write of the result ([`Lower::set`]) obey it. A result keeps its register's old
-//! value where the guard is false.
+//! Predication: operations without side effects are appended unguarded ([`Lower::emit`]). Only side effects
+//! ([`Lower::effect`]) and the write of the result ([`Lower::set`]) carry the instruction's guard; where it is false
+//! the result is the register's previous value.
 
 use super::Lower;
 use super::control::cfg;
@@ -20,7 +20,7 @@ pub const NOT_PT: Arg = Arg::True(false);
 
 /// Reading.
 impl Lower<'_, '_> {
-    /// What a register holds here.
+    /// The current value of a PTX register.
     pub(crate) fn read(&mut self, reg: ast::Reg) -> Value {
         if let Some(value) = self.now.get(&reg) {
             return *value;
@@ -37,7 +37,7 @@ impl Lower<'_, '_> {
             Operand::Reg(_) | Operand::Part { .. } => match self.whole(operand)? {
                 Arg::Use(u) => {
                     let data = self.kernel.code.values[u.value];
-                    // A wider register than the type asks for: its low word.
+                    // The register is wider than the type: its low word.
                     let words = u.part.map_or(data.words, |p| p.count);
                     let first = u.part.map_or(0, |p| p.first);
                     (data.file == File::R)
@@ -109,7 +109,7 @@ impl Lower<'_, '_> {
         Some(self.pack(&words))
     }
 
-    /// A register, or an element of a vector register, whatever its width.
+    /// A register or an element of a vector register, at its full width.
     pub(crate) fn whole(&mut self, operand: &Operand) -> Option<Arg> {
         self.mark_read(operand);
         match operand {
@@ -143,7 +143,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// The value that an argument names, in a register.
+    /// Materializes an argument in a register.
     pub(crate) fn in_register(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Imm(_) | Arg::Const { .. } | Arg::Address { .. } => {
@@ -154,7 +154,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// The bits of a constant operand as a type sees them, or `None` if it is no constant.
+/// The bits of a constant operand, converted to a type; `None` if it is no constant.
 pub fn constant(operand: &Operand, ty: Type) -> Option<u64> {
     let float = |x: f64| match ty.name() {
         "f64" => Some(x.to_bits()),
@@ -194,15 +194,15 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A machine operation with one result of the R file. What the machine can't take (constants at the wrong
-    /// place, two of them) is put right by legalization.
+    /// Appends a machine operation with one result in file R. Legalization repairs operands that the machine can't
+    /// encode (constants in the wrong slot, two constants).
     pub(crate) fn emit(&mut self, op: sass::Op, modifiers: &[M], words: u8, args: &[Arg]) -> Value {
         let result = self.kernel.code.value(File::R, words);
         self.emit_to(op, modifiers, &[result], args);
         result
     }
 
-    /// A machine operation whose first result is a predicate; the machine's second predicate result is left out.
+    /// Appends a machine operation whose first result is a predicate; the second predicate result is left out.
     pub(crate) fn emit_p(&mut self, op: sass::Op, modifiers: &[M], args: &[Arg]) -> Value {
         let result = self.kernel.code.value(File::P, 1);
         self.emit_to(op, modifiers, &[result], args);
@@ -214,18 +214,18 @@ impl Lower<'_, '_> {
         self.kernel.code.append(self.block, data);
     }
 
-    /// A machine operation that does more than compute its results: it obeys the instruction's guard, and its
-    /// results have any bits where that is false.
+    /// Appends a machine operation with side effects: it carries the instruction's guard, and its results are undefined
+    /// where the guard is false.
     pub(crate) fn effect(&mut self, op: sass::Op, modifiers: &[M], results: &[Value], args: &[Arg]) {
         let mut data = self.data(Op::Machine(op), modifiers, results, args);
         if let Some((predicate, negated)) = self.guard {
-            let kept = results.iter().map(|r| self.undefined_like(*r)).collect();
-            data.guard = Some(ori::Guard { predicate, negated, else_values: kept });
+            let else_values = results.iter().map(|r| self.undefined_like(*r)).collect();
+            data.guard = Some(ori::Guard { predicate, negated, else_values: else_values });
         }
         self.kernel.code.append(self.block, data);
     }
 
-    /// Effects that also depend on a condition.
+    /// Lowers `body` with `condition` added to the guard of its side effects.
     pub(crate) fn under(&mut self, condition: Arg, body: impl FnOnce(&mut Self)) {
         let outer = self.guard;
         let both = match outer {
@@ -243,8 +243,9 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Runs some code where a predicate holds, and returns what it makes of some values.
-    pub(crate) fn where_true(
+    /// Lowers `code` into a block that is executed if a predicate is true. Returns the parameters of the join block:
+    /// the results of `code`, or `before`.
+    pub(crate) fn if_true(
         &mut self,
         predicate: Value,
         before: Vec<Value>,
@@ -267,11 +268,11 @@ impl Lower<'_, '_> {
         params
     }
 
-    /// Words side by side, as one value.
+    /// Packs words into one value.
     pub(crate) fn pack(&mut self, words: &[Arg]) -> Value {
         let mut registers: SmallVec<[Arg; 4]> = SmallVec::new();
         for word in words {
-            // Words of a value are values themselves: zero gets a register, too.
+            // The words of a value are values: a zero needs a register, too.
             let word = if *word == RZ { Arg::Imm(0) } else { *word };
             registers.push(self.in_register(word));
         }
@@ -283,7 +284,7 @@ impl Lower<'_, '_> {
         result
     }
 
-    /// A value of its own with the bits of an argument.
+    /// Copies an argument into a new value.
     pub(crate) fn copy(&mut self, arg: Arg) -> Value {
         match arg {
             Arg::Use(u) if u.is_plain() => {
@@ -300,7 +301,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// How many words an argument has.
+    /// The number of words of an argument.
     pub(crate) fn count(&self, arg: &Arg) -> u8 {
         match arg {
             Arg::Use(u) => u.part.map_or(self.kernel.code.values[u.value].words, |p| p.count),
@@ -311,8 +312,8 @@ impl Lower<'_, '_> {
 
 /// Writing.
 impl Lower<'_, '_> {
-    /// Gives a destination its value: a register, an element of one, a vector of registers, or nothing (`_`). The value
-    /// is as wide as the destination.
+    /// Writes a destination: a register, an element of one, a vector of registers, or the sink `_`. The value is as
+    /// wide as the destination.
     pub(crate) fn set(&mut self, operand: &Operand, value: Value) -> Option<()> {
         let body = self.body;
         // A sign before a destination means nothing here.
@@ -322,7 +323,7 @@ impl Lower<'_, '_> {
             Operand::Sink => Some(()),
             Operand::Vector(range) => {
                 let elements = body.list(*range);
-                // `_` takes as many words as the others do.
+                // `_` is as wide as the other elements.
                 let known = elements.iter().find_map(|e| self.element_words(e));
                 let width =
                     known.unwrap_or(self.kernel.code.values[value].words / elements.len().max(1) as u8);
@@ -358,7 +359,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// How many bits a destination holds; `None` for `_`.
+    /// The width of a destination in bits; `None` for `_`.
     pub(crate) fn width(&self, operand: &Operand) -> Option<u32> {
         match operand {
             Operand::Reg(reg) | Operand::Part { reg, .. } => Some(self.body.reg_decl(*reg).0.ty.bits()),
@@ -366,7 +367,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// How many words an element of a destination vector takes; `None` for `_`, which takes what the others take.
+    /// The words of an element of a destination vector; `None` for `_`, which is as wide as the others.
     fn element_words(&self, element: &Operand) -> Option<u8> {
         match element {
             Operand::Reg(reg) => Some(self.shape(*reg).1),
@@ -388,7 +389,7 @@ impl Lower<'_, '_> {
         Some(())
     }
 
-    /// Carries the carry flag of `add.cc` and its kin.
+    /// Writes the carry flag of `add.cc` and its kin.
     pub(crate) fn set_carry(&mut self, value: Value) -> Option<()> {
         self.set_reg(cfg::CARRY, value)
     }
@@ -397,8 +398,8 @@ impl Lower<'_, '_> {
         self.read(cfg::CARRY).into()
     }
 
-    /// Lowers something in blocks of its own that only threads come to for which the guard holds.
-    pub(crate) fn under_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
+    /// Lowers an instruction in blocks that only threads with a true guard execute.
+    pub(crate) fn in_guarded_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         let Some((predicate, negated)) = self.guard.take() else { return lower(self) };
         let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
         let before = self.now.clone();
@@ -407,30 +408,30 @@ impl Lower<'_, '_> {
         self.kernel.code.blocks[from].end =
             Terminator::Branch { predicate, negated, uniform: false, yes, no };
         lower(self)?;
-        // What has changed inside is a parameter behind.
+        // Registers written inside become block parameters of the join.
         let mut changed: Vec<(ast::Reg, Value)> =
             self.now.iter().filter(|(r, v)| before.get(r) != Some(v)).map(|(r, v)| (*r, *v)).collect();
         changed.sort();
-        let mut ways = (Vec::new(), Vec::new());
+        let mut args = (Vec::new(), Vec::new());
         for (reg, value) in changed {
             let (file, words) = self.shape(reg);
             let old = before.get(&reg).copied().unwrap_or_else(|| self.undefined(file, words));
             let param = self.kernel.code.value(file, words);
             self.kernel.code.blocks[after].params.push(param);
-            ways.0.push(value);
-            ways.1.push(old);
+            args.0.push(value);
+            args.1.push(old);
             self.now.insert(reg, param);
         }
-        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: ways.0 });
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: args.0 });
         if let Terminator::Branch { no, .. } = &mut self.kernel.code.blocks[from].end {
-            no.args = ways.1;
+            no.args = args.1;
         }
         self.block = after;
         Some(())
     }
 
-    /// The value where the guard holds, and the register's old one elsewhere. The operation that defines the value
-    /// takes the guard itself if it was the last one and nothing else; otherwise a guarded copy does.
+    /// The value if the guard is true, else the register's previous one. If nothing but the defining operation was
+    /// appended last, it takes the guard itself; otherwise a guarded copy does.
     fn guarded(&mut self, predicate: Value, negated: bool, reg: ast::Reg, value: Value) -> Value {
         let old = self.read(reg);
         let code = &mut self.kernel.code;

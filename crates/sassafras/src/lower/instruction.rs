@@ -38,12 +38,12 @@ impl<'a> Ins<'a> {
         self.operands.len()
     }
 
-    /// Is this modifier there?
+    /// Is this modifier present?
     pub fn flag(&self, word: &str) -> bool {
         self.one_of(&[word]).is_some()
     }
 
-    /// The first modifier among these, if one is there.
+    /// The first of these modifiers that is present.
     pub fn one_of(&self, words: &[&str]) -> Option<&'static str> {
         self.take(|w| words.contains(&&w.text()[1..])).map(|w| &w.text()[1..])
     }
@@ -53,12 +53,12 @@ impl<'a> Ins<'a> {
         self.take(|w| w.text()[1..].starts_with(beginning)).map(|w| &w.text()[1..])
     }
 
-    /// The first modifier of a kind that no one has looked at yet, without its dot.
+    /// The first unread modifier of a kind, without its dot.
     pub fn word(&self, kind: Kind) -> Option<&'static str> {
         self.take(|w| w.kind() == kind).map(|w| &w.text()[1..])
     }
 
-    /// Is there a modifier of a kind, whether or not someone has looked at it?
+    /// Is there a modifier of a kind? Doesn't mark it as read.
     pub fn has(&self, kind: Kind) -> bool {
         self.opcode.words.iter().any(|w| w.kind() == kind)
     }
@@ -85,7 +85,7 @@ impl<'a> Ins<'a> {
         (types.len() == 1).then(|| types[0])
     }
 
-    /// An operand that may not be there.
+    /// An optional operand.
     pub fn get(&self, index: usize) -> Option<&'a Operand> {
         self.seen_operands.set(self.seen_operands.get() | 1u32.checked_shl(index as u32).unwrap_or(0));
         self.operands.get(index)
@@ -106,7 +106,7 @@ impl<'a> Ins<'a> {
         self.opcode.types().last()
     }
 
-    /// A modifier that no one looked at, or an operand.
+    /// An unread modifier or operand.
     fn overlooked(&self) -> bool {
         let all = |n: usize| (1u64 << n.min(32)) - 1;
         u64::from(self.seen_words.get()) != all(self.opcode.words.len())

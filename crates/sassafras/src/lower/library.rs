@@ -1,20 +1,20 @@
-//! Instructions that become a routine: PTX of our own (`src/lower/library/*.ptx`), put in at the place of use.
+//! Instructions that expand to a routine: PTX of our own (`src/lower/library/*.ptx`), inlined at the use.
 //!
-//! A routine is a `.func` whose parameters and results are registers. Writing them in PTX keeps them readable, lets
-//! the interpreter run them, and makes them work on every target. A routine is read when it is needed.
+//! A routine is a `.func` whose parameters and results are registers. In PTX they are readable, the interpreter can run
+//! them, and they work on every target. A routine is parsed when it is first needed.
 
 use super::control::call::ParamWords;
 use super::control::cfg::End;
 use super::{Env, Lines, Lower};
+use crate::context::Bounds;
 use crate::module::data::Data;
-use crate::module::launch_bounds::Bounds;
 use crate::module::pragmas::Conventions;
 use ori::{Arg, Edge, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 
-/// A routine at its place of use.
+/// An inlined routine.
 pub struct Inlined {
     pub params: FxHashMap<Reg, Value>,
 }
@@ -23,7 +23,7 @@ struct Routine {
     name: &'static str,
     /// The text of the file that it is in.
     file: &'static str,
-    /// What of that is read: the header and the routine, since the others of the file would cost as much again.
+    /// The header and the routine: parsing the other routines of the file would cost as much again.
     text: OnceLock<String>,
     read: OnceLock<Option<ast::Module<'static>>>,
 }
@@ -48,7 +48,7 @@ static ROUTINES: [Routine; COUNT] = routines! {
     "policy": "range_policy";
 };
 
-/// Places in the library are of no interest to the user: the instruction's own line counts.
+/// Source positions in the library are of no interest to the user: the instruction's own line is reported.
 static LINES: OnceLock<Lines> = OnceLock::new();
 static DATA: OnceLock<Data> = OnceLock::new();
 static CONVENTIONS: OnceLock<Conventions> = OnceLock::new();
@@ -83,8 +83,8 @@ fn registers(params: &[ast::Param]) -> Vec<Reg> {
 }
 
 impl Lower<'_, '_> {
-    /// Puts a routine in here and returns its results. `None` if there is no such routine, or it can't be lowered
-    /// for this machine.
+    /// Inlines a routine and returns its results. `None` if there is no such routine, or it can't be lowered for this
+    /// target.
     pub(crate) fn routine(&mut self, name: &str, args: &[Arg]) -> Option<Vec<Value>> {
         let (module, function) = find(name)?;
         let body = function.body.as_ref()?;
@@ -150,9 +150,8 @@ impl Lower<'_, '_> {
         self.block = after;
         Some(self.kernel.code.blocks[after].params.clone())
     }
-    /// A value that is worked out by `work` where a predicate holds (or doesn't, if negated), and is `otherwise`
-    /// elsewhere.
-    pub(crate) fn where_holds(
+    /// `work` computed in a branch if a predicate is true (false, if negated), else `otherwise`.
+    pub(crate) fn select_lazily(
         &mut self,
         (predicate, negated): (Value, bool),
         otherwise: Value,
@@ -179,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_routine_of_every_file_is_found() {
+    fn every_routine_is_found() {
         for routine in &ROUTINES {
             let (module, function) = find(routine.name).expect(routine.name);
             let name = module.symbols[function.symbol.0 as usize].name;

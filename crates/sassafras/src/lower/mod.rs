@@ -1,19 +1,19 @@
-//! Lowering: one Ori function per PTX function.
+//! Lowering: PTX to Ori, one Ori function per PTX function.
 //!
-//! PTX registers become SSA values: a block with several predecessors has a parameter for each register that is
-//! live into it, any other block starts with what its predecessor ended with.
+//! SSA construction from liveness: a block with several predecessors has a parameter for each PTX register that is live
+//! into it; any other block starts with the values at the end of its predecessor.
 //!
 //! | question | file |
 //! |---|---|
 //! | which blocks there are, and what is live into them | [`control::cfg`] |
-//! | which file lowers an instruction; nothing of it gets lost | [`instruction`] |
+//! | which file lowers an instruction; unread modifiers and operands are an error | [`instruction`] |
 //! | reading operands, appending operations, writing results | [`build`] |
 //! | calls and their parameters | [`control::call`] |
-//! | instructions that become a routine of several blocks | [`library`] |
+//! | instructions that expand to a routine of several blocks | [`library`] |
 //! | everything else | the file of the instruction's family |
 //!
-//! A PTX register of 8 or 16 bits is a word whose upper bits mean nothing; one of 64 or 128 bits is a value of two
-//! or four words, a vector register one of as many words as its elements take.
+//! A PTX register of 8 or 16 bits is a word whose upper bits are undefined; one of 64 or 128 bits is a value of two or
+//! four words, a vector register one of as many words as its elements take.
 
 mod arith;
 mod build;
@@ -26,17 +26,14 @@ mod sync;
 mod tensor;
 mod texture;
 
-pub use control::call::{Prototype, prototype, prototype_text, shape, shapes};
-pub use memory::load_store::CacheRule;
 pub use memory::variables::IMAGE_HANDLE;
 pub use tensor::wgmma_stages::Reason;
-pub use texture::handles::ImageSlot;
 pub use texture::quad_gradient::withheld;
 
 use crate::context::target::TargetMachine;
-use crate::context::{Failure, Tuning};
-use crate::module::data::{self, Data};
-use crate::module::launch_bounds::{Bounds, Launch};
+use crate::context::{Bounds, CacheRule, Failure, Lines, Tuning};
+use crate::module::data::{self, Data, ImageSlot, KernelParam, first_image, kernel_params};
+use crate::module::launch_bounds::Launch;
 use crate::module::pragmas::{self, Conventions};
 use crate::module::setmaxnreg::Reconfiguration;
 use control::call::{self, ParamWords};
@@ -59,49 +56,48 @@ pub struct Kernel {
     pub binding: cubin::Binding,
     pub params: Vec<KernelParam>,
     pub param_bytes: u32,
-    /// Shared memory that is its own, behind the module's.
+    /// Bytes of its own shared memory, after the module's.
     pub shared_bytes: u64,
     pub shared_align: u64,
-    /// Does it name shared memory of the module, or what the launch adds?
+    /// Does it refer to shared memory of the module, or to dynamic shared memory?
     pub module_shared: bool,
     pub dynamic_shared: bool,
-    /// The handles of textures, samplers and surfaces that it has behind its parameters, in order.
+    /// The handles of textures, samplers and surfaces after its parameters, in order.
     pub images: Vec<ImageSlot>,
     pub barriers: u8,
     pub uses: Uses,
-    /// Where in the source something is that threads of a warp do together, and what asks for the others' state only, in
-    /// order.
+    /// Source positions of warp collectives, and of those that only query the state of other lanes, in order.
     pub collectives: Vec<u32>,
     pub observers: Vec<u32>,
     pub launch: Launch,
     pub reconfiguration: Reconfiguration,
-    /// It calls something: by name in this module, elsewhere, through a pointer to a function with this prototype.
+    /// Its calls: of functions of this module, of external ones, through pointers with this prototype.
     pub calls: bool,
     pub callees: Vec<String>,
     pub externs: Vec<String>,
     pub pointer_calls: Vec<String>,
     /// Functions whose address it takes.
     pub takes: Vec<String>,
-    /// The symbols of `code` that the linker knows as something else than a place in global memory.
+    /// The symbols of `code` that are no addresses in global memory.
     pub linked: FxHashMap<u32, Linked>,
     /// Shared variables of its own that the linker places.
     pub linked_shared: Vec<SharedVariable>,
-    /// What ptxas tells the user about asynchronous products.
+    /// ptxas's messages about wgmma.
     pub advice: Vec<String>,
     /// Its own variables: bytes from the stack pointer, and from the beginning of its shared memory.
     pub local: Vec<(ast::Symbol, u32)>,
     pub shared: Vec<(ast::Symbol, u64)>,
-    /// What its registers are, if that was asked for, in the order of the blocks' instructions.
+    /// Locations of PTX registers for the debugger, in the order of the blocks' instructions.
     pub bindings: Vec<Binding>,
 }
 
-/// From a place on, a PTX register is this value.
+/// From a program point on, a PTX register has this value.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
     pub reg: ast::Reg,
     pub value: Value,
     pub block: Block,
-    /// The byte of the PTX text at which the instruction begins that writes it; 0: the block begins so.
+    /// Offset in the PTX text of the instruction that writes it; 0: since the start of the block.
     pub at: u32,
 }
 
@@ -111,31 +107,23 @@ pub enum Linked {
     Shared,
     Constant,
     UnifiedFunction,
-    /// A number that the loader knows.
+    /// A number that the loader fills in.
     LoaderSize,
 }
 
-/// Units of the machine that a function uses and its container tells of.
+/// Hardware units that a function uses, for the container.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uses {
-    /// Copies of tensors, changes of their maps.
+    /// Tensor copies, updates of tensor maps.
     pub tensor_copies: bool,
     pub map_changes: bool,
     pub launch_control: bool,
-    /// Tensor memory, of a block or of a pair of blocks; and the books of its allocation.
+    /// Tensor memory, of one CTA or of a CTA pair; and its allocation state.
     pub tensor_memory: bool,
     pub paired_tensor_memory: bool,
     pub tensor_partition: bool,
-    /// More is done with it than giving up the right to allocate.
+    /// It is used for more than relinquishing the permit to allocate.
     pub tensor_work: bool,
-}
-
-pub struct KernelParam {
-    pub symbol: ast::Symbol,
-    pub offset: u32,
-    pub size: u32,
-    /// A texture, sampler or surface: this one of the module's. It takes no bytes.
-    pub image: Option<usize>,
 }
 
 impl Kernel {
@@ -177,7 +165,7 @@ impl Kernel {
         first_image(self.param_bytes, machine)
     }
 
-    /// General registers that a thread starts with, at the most.
+    /// The most general registers that a thread starts with.
     pub fn registers(&self) -> u32 {
         match self.reconfiguration {
             Reconfiguration::From(start) => start,
@@ -195,58 +183,6 @@ impl Kernel {
     }
 }
 
-/// Where handles begin in bank 0, behind so many bytes of parameters.
-pub fn first_image(param_bytes: u32, machine: &TargetMachine) -> u32 {
-    machine.params(param_bytes) + param_bytes.next_multiple_of(machine.image_align)
-}
-
-/// The parameters of a kernel lie side by side in bank 0, each aligned there as its type wants. Returns their bytes, too.
-pub fn kernel_params(
-    function: &ast::Function,
-    data: &Data,
-    machine: &TargetMachine,
-) -> (Vec<KernelParam>, u32) {
-    let few = params_from(function, data, machine.params(0));
-    // Where they begin depends on how many there are.
-    match machine.params(few.1) {
-        start if start != machine.params(0) => params_from(function, data, start),
-        _ => few,
-    }
-}
-
-fn params_from(function: &ast::Function, data: &Data, start: u32) -> (Vec<KernelParam>, u32) {
-    let (mut all, mut end) = (Vec::new(), 0u32);
-    for param in &function.params {
-        let ast::ParamPlace::Memory(symbol) = param.place else { continue };
-        if let Some(image) = data.image_of(symbol) {
-            let offset = u32::from(cubin::module::Param::NOWHERE);
-            all.push(KernelParam { symbol, offset, size: 0, image: Some(image) });
-            continue;
-        }
-        let size = param.bytes() as u32;
-        let offset = (start + end).next_multiple_of(param.alignment() as u32) - start;
-        all.push(KernelParam { symbol, offset, size, image: None });
-        end = offset + size;
-    }
-    (all, end)
-}
-
-/// Byte offsets of the lines of a source.
-pub struct Lines {
-    starts: Vec<u32>,
-}
-
-impl Lines {
-    pub fn new(source: &str) -> Lines {
-        let newlines = source.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1);
-        Lines { starts: std::iter::once(0).chain(newlines).collect() }
-    }
-
-    pub fn line(&self, offset: u32) -> u32 {
-        self.starts.partition_point(|s| *s <= offset) as u32
-    }
-}
-
 /// What all functions of a module share.
 #[derive(Clone, Copy)]
 pub struct Env<'a> {
@@ -257,15 +193,15 @@ pub struct Env<'a> {
     pub bounds: &'a Bounds,
     /// The most registers that device functions may use.
     pub limits: &'a FxHashMap<ast::Symbol, u32>,
-    /// Why each product of a warpgroup has to be waited for at once, if so.
+    /// The reason to serialize wgmma, if there is one.
     pub serial: Option<Reason>,
-    /// Keep book of what each PTX register is.
+    /// Record which value each PTX register has.
     pub debug: bool,
-    /// Registers that live until their function ends.
+    /// Registers that are live until their function ends.
     pub watched: &'a [String],
     /// How global loads and stores are cached.
     pub caches: Caches,
-    /// Sleep before what other threads can see ([`steer`]).
+    /// Sleep before side effects that other threads can see ([`steer`]).
     pub steered: bool,
     pub tuning: Tuning,
     /// See [`Function::withheld`].
@@ -274,7 +210,7 @@ pub struct Env<'a> {
     pub conventions: &'a Conventions,
 }
 
-/// What the command line says of the caches, for loads and for stores.
+/// The cache operators of the command line, for loads and for stores.
 pub type Caches = (Option<CacheRule>, Option<CacheRule>);
 
 pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
@@ -289,7 +225,8 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     let mut launch = Launch::new(function, &name, env.bounds, env.machine)
         .map_err(|d| refuse(&format!("Directive '{d}'")))?;
     launch.limit(env.limits.get(&function.symbol).copied());
-    let reconfiguration = Reconfiguration::plan(&env, function, &launch)?;
+    let reconfiguration =
+        Reconfiguration::plan((env.module, env.lines), env.data.relocatable, function, &launch)?;
     let mut kernel = Kernel {
         entry: function.entry,
         binding: match function.linkage {
@@ -334,13 +271,13 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
     Ok(kernel)
 }
 
-fn sorted<T: Copy>(places: &FxHashMap<ast::Symbol, T>) -> Vec<(ast::Symbol, T)> {
-    let mut all: Vec<(ast::Symbol, T)> = places.iter().map(|(symbol, place)| (*symbol, *place)).collect();
+fn sorted<T: Copy>(offsets: &FxHashMap<ast::Symbol, T>) -> Vec<(ast::Symbol, T)> {
+    let mut all: Vec<(ast::Symbol, T)> = offsets.iter().map(|(symbol, offset)| (*symbol, *offset)).collect();
     all.sort_by_key(|(symbol, _)| *symbol);
     all
 }
 
-/// The registers of a body that have one of these names.
+/// The registers of a body with these names.
 fn watched(module: &ast::Module, body: &ast::Body, names: &[String]) -> Vec<ast::Reg> {
     let mut regs = Vec::new();
     for decl in &body.regs {
@@ -361,7 +298,7 @@ fn watched(module: &ast::Module, body: &ast::Body, names: &[String]) -> Vec<ast:
     regs
 }
 
-/// The registers that a formal result is.
+/// The registers of a formal result.
 fn returned(params: &ParamWords, result: &ast::Param) -> Vec<ast::Reg> {
     match result.place {
         ast::ParamPlace::Memory(symbol) => params.all(symbol).collect(),
@@ -369,7 +306,7 @@ fn returned(params: &ParamWords, result: &ast::Param) -> Vec<ast::Reg> {
     }
 }
 
-/// One PTX body on its way into a function: a kernel's own, or that of a library routine at its place of use.
+/// The state of lowering one PTX body: of a function, or of an inlined library routine.
 struct Lower<'k, 'a> {
     kernel: &'k mut Kernel,
     module: &'a ast::Module<'a>,
@@ -380,41 +317,41 @@ struct Lower<'k, 'a> {
     graph: Graph<'a>,
     constants: Constants,
     params: ParamWords,
-    /// The registers that returns hand back, and all that anything reads, once somebody has asked.
+    /// The registers that returns read, and the set of all registers that are read, computed on demand.
     results: Vec<ast::Reg>,
     read: Option<cfg::RegSet>,
-    /// The device function that this is, what it got from its caller, and where it has to write a large result.
+    /// The device function, its incoming parameters, and the address of a large result.
     device: Option<&'a ast::Function<'a>>,
     incoming: Vec<(ast::Reg, Value)>,
     result_address: Option<Value>,
     conventions: &'a Conventions,
     return_block: Option<Block>,
-    /// The library routine that this is the body of.
+    /// The library routine, if this is the body of one.
     routine: Option<library::Inlined>,
     /// The kernel's own shared variables, from the first of them on.
     own: Vec<(ast::Symbol, u64)>,
-    /// Where each shared variable lies, from the beginning of the kernel's shared memory.
+    /// The offset of each shared variable in the kernel's shared memory.
     shared: FxHashMap<ast::Symbol, u64>,
-    /// Where each local variable lies, from the stack pointer.
+    /// The offset of each local variable from the stack pointer.
     local: FxHashMap<ast::Symbol, u32>,
-    /// What each PTX register is at the current place, and at the end of each lowered block.
+    /// The value of each PTX register at the insertion point, and at the end of each lowered block.
     now: FxHashMap<ast::Reg, Value>,
     at_end: Vec<FxHashMap<ast::Reg, Value>>,
     /// The Ori blocks in which each PTX block begins and ends.
     first: Vec<Block>,
     last: Vec<Block>,
     block: Block,
-    /// Byte of the PTX text at which the instruction begins that is being lowered.
+    /// Offset in the PTX text of the instruction being lowered.
     at: u32,
-    /// The guard of the instruction that is being lowered: its predicate, and whether it is negated.
+    /// The guard of the instruction being lowered: its predicate, and whether it is negated.
     guard: Option<(Value, bool)>,
-    /// Operations from this number on belong to that instruction and may still take its guard.
+    /// Operations from this number on belong to that instruction and can still take its guard.
     unguarded: usize,
     /// The descriptor of global memory, loaded once.
     descriptor: Option<Value>,
-    /// What products of a warpgroup have not finished yet.
-    flight: wgmma::Flight,
-    /// Keep book in [`Kernel::bindings`]; registers that live until the kernel ends.
+    /// Outstanding wgmma.
+    outstanding: wgmma::Outstanding,
+    /// Record [`Kernel::bindings`]? Registers that are live until the kernel ends.
     debug: bool,
     watched: Vec<ast::Reg>,
     caches: Caches,
@@ -440,7 +377,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             true => Constants::default(),
             false => Constants::new(env.module, body, &params, initial),
         };
-        let flight = wgmma::Flight::new(env.module, body, &params, &graph, env.serial);
+        let outstanding = wgmma::Outstanding::new(env.module, body, &params, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -471,7 +408,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             guard: None,
             unguarded: 0,
             descriptor: None,
-            flight,
+            outstanding,
             debug: env.debug,
             watched: Vec::new(),
             caches: env.caches,
@@ -495,7 +432,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             self.enter(b);
             for i in 0..self.graph.blocks[b].insts.len() {
                 let inst = self.graph.blocks[b].insts[i];
-                self.come_to(inst.span);
+                self.begin_inst(inst.span);
                 if !self.before(inst) {
                     self.inst(inst)?;
                 }
@@ -511,7 +448,7 @@ impl<'k, 'a> Lower<'k, 'a> {
                 returns.push(b);
             }
         }
-        // Into the first block of a loop: what the body has not defined yet has any bits.
+        // Edge into the first block, which is a loop header: registers that are not yet defined are undefined values.
         let params = self.kernel.code.blocks[self.first[0]].params.clone();
         let known = self.at_entry();
         let mut args = Vec::new();
@@ -523,19 +460,19 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok((Edge { to: self.first[0], args }, returns))
     }
 
-    /// What follows is for the instruction there; all of a routine is for the instruction that needs it.
-    fn come_to(&mut self, span: ptx::diag::Span) {
+    /// Sets the source position of new operations. All operations of an inlined routine get that of the instruction.
+    fn begin_inst(&mut self, span: ptx::diag::Span) {
         if self.routine.is_none() {
             self.at = span.start;
         }
     }
 
-    /// The registers' values at the beginning of a block.
+    /// The values of registers at the start of a block.
     fn enter(&mut self, b: usize) {
         self.block = self.first[b];
-        self.flight.enter(b);
+        self.outstanding.enter(b);
         match self.graph.blocks[b].preds[..] {
-            // Something else leads to block 0 as well.
+            // Block 0 has other predecessors as well.
             [pred] if b != 0 => self.now = self.at_end[pred].clone(),
             [] if b == 0 => self.now = self.at_entry(),
             [] => self.now.clear(),
@@ -559,7 +496,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
     }
 
-    /// What the registers are before the first block: the parameters of a routine or a device function.
+    /// The values of registers at entry: the parameters of a routine or a device function.
     fn at_entry(&self) -> FxHashMap<ast::Reg, Value> {
         match &self.routine {
             Some(routine) => routine.params.clone(),
@@ -572,7 +509,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         self.undefined(data.file, data.words)
     }
 
-    /// A value with any bits, defined in the entry.
+    /// An undefined value, defined in the entry block.
     fn undefined(&mut self, file: File, words: u8) -> Value {
         let result = self.kernel.code.value(file, words);
         let data = self.data(Op::Pseudo(Pseudo::Undef), &[], &[result], &[]);
@@ -583,7 +520,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     fn leave(&mut self, b: usize) -> Result<(), Failure> {
         self.block = self.last[b];
         self.now = std::mem::take(&mut self.at_end[b]);
-        self.come_to(self.graph.blocks[b].span);
+        self.begin_inst(self.graph.blocks[b].span);
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
             End::Return if self.routine.is_some() => Terminator::Return,
@@ -606,8 +543,8 @@ impl<'k, 'a> Lower<'k, 'a> {
         Ok(())
     }
 
-    /// The way to the one block in which a function ends: the threads of a device function meet there, and what a
-    /// debugger may ask for lives until there.
+    /// The edge to the function's single exit block: threads of a device function reconverge there, and values that a
+    /// debugger may read are live until there.
     fn last_edge(&mut self) -> Edge {
         let results = self.device.iter().flat_map(|f| &f.returns).flat_map(|r| returned(&self.params, r));
         let results: Vec<ast::Reg> = results.collect();
@@ -634,7 +571,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         Edge { to, args }
     }
 
-    /// What a register is in the last block.
+    /// The value of a register in the exit block.
     fn last_value(&mut self, reg: ast::Reg) -> Value {
         let (file, words) = self.shape(reg);
         let value = self.kernel.code.value(file, words);
@@ -699,7 +636,7 @@ impl<'k, 'a> Lower<'k, 'a> {
         Edge { to: target, args }
     }
 
-    /// The register file and words of a PTX register.
+    /// The register file and width in words of a PTX register.
     fn shape(&self, reg: ast::Reg) -> (File, u8) {
         if reg == cfg::CARRY {
             return (File::P, 1);

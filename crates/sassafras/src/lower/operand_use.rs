@@ -191,7 +191,7 @@ mod tests {
     /// The messages of a compilation.
     fn messages(module: &Module) -> Vec<String> {
         let options = crate::Options { threads: Some(1), ..crate::Options::new(module.target) };
-        let output = crate::compile(SOURCE, module, &options);
+        let output = crate::compile_module(module, &options);
         assert_eq!(output.cubin.is_some(), output.diagnostics.is_empty());
         output.diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect()
     }

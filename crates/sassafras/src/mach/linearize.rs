@@ -14,9 +14,9 @@
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Options, PassResult};
 use crate::lower::Kernel;
-use crate::mach::abi::Convention;
 use crate::mach::inst::{MachFunction, MachInst, Origin, Step};
 use crate::mach::unit::{LinearCode, Unit};
+use crate::module::abi::Convention;
 use cubin::module::FrameStep;
 use ori::entity::Entity;
 use ori::{Block, Function, Terminator};

@@ -1,6 +1,5 @@
 //! Machine instructions with registers: ABI, hazards, block layout, control codes, emission.
 
-pub mod abi;
 pub mod control_codes;
 pub mod dead_predicates;
 pub mod emit;

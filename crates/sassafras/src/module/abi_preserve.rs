@@ -1,17 +1,18 @@
 //! `.abi_preserve N` and `.abi_preserve_control N`: callee-saved registers and barriers, and the diagnostics of ptxas
 //! 13.0.88.
 //!
-//! * [`crate::mach::abi`] has the convention. It applies to functions in relocatable files; in executables the directives
+//! * [`crate::module::abi`] has the convention. It applies to functions in relocatable files; in executables the directives
 //!   have no effect, but are checked all the same.
 //! * A call of a function or prototype with such a directive uses its convention; `.abi_preserve` takes precedence over a
 //!   pragma of the call.
 //! * All declarations of a function must agree. ptxas counts the registers that differ, in lists in descending order: from
 //!   the first difference on every register differs, and so does the end of the shorter list.
 
-use crate::lower::{Lines, Prototype, shapes};
-use crate::mach::abi::{self, Asked};
+use crate::context::{Lines, plain};
+use crate::module::abi::{self, Asked};
 use crate::module::data::name;
-use crate::module::pragmas::{self, Limit};
+use crate::module::param_registers::{Limit, PARAMETERS, of_body};
+use crate::module::prototype::{Prototype, shapes};
 use ptx::ast::{Function, FunctionDirective, Item, Module, Operand, Stmt, Symbol};
 use ptx::diag::{Diagnostic, Severity, Span};
 use rustc_hash::FxHashMap;
@@ -117,10 +118,6 @@ fn declared_once<'d, 'm>(declared: &'d [Declared<'m>]) -> impl Iterator<Item = &
     declared.iter().enumerate().filter(move |(i, _)| is_first(*i)).map(|(_, d)| d)
 }
 
-fn plain(severity: Severity, message: String) -> Diagnostic {
-    Diagnostic { severity, file: None, line: None, span: Span::default(), message }
-}
-
 struct Checker<'a> {
     module: &'a Module<'a>,
     source: &'a str,
@@ -172,7 +169,7 @@ impl Checker<'_> {
                 continue;
             };
             let rest = self.source.get(function.span.end as usize..).unwrap_or_default();
-            for pragma in pragmas::of_body(body).filter(|text| text.starts_with(pragmas::PARAMETERS)) {
+            for pragma in of_body(body).filter(|text| text.starts_with(PARAMETERS)) {
                 let at = function.span.end + rest.find(pragma).unwrap_or(0) as u32;
                 let function = name(self.module, function.symbol);
                 let text = format!("Pragma '{pragma}' specified multiple times in function '{function}'");

@@ -5,11 +5,10 @@
 //! after all others. In a relocatable file the linker places `.const` and `.shared` variables too, and code refers to
 //! them as symbols.
 
-use crate::context::Failure;
 use crate::context::target::TargetMachine;
-use crate::lower::{ImageSlot, Lines, first_image, kernel_params};
+use crate::context::{Failure, Lines};
 use cubin::module::{
-    Image, ImageKind, Memory, Origin, SharedHome, SharedVariable, SymbolicReloc, Variable, layout,
+    Image, ImageKind, Memory, Origin, Param, SharedHome, SharedVariable, SymbolicReloc, Variable, layout,
 };
 use cubin::{Binding, RelocType};
 use ptx::Type;
@@ -254,6 +253,58 @@ impl Data {
     }
 }
 
+pub struct KernelParam {
+    pub symbol: ast::Symbol,
+    pub offset: u32,
+    pub size: u32,
+    /// A texture, sampler or surface: its index in the module. It takes no bytes.
+    pub image: Option<usize>,
+}
+
+/// Where handles begin in bank 0, after so many bytes of parameters.
+pub fn first_image(param_bytes: u32, machine: &TargetMachine) -> u32 {
+    machine.params(param_bytes) + param_bytes.next_multiple_of(machine.image_align)
+}
+
+/// Lays out the parameters of a kernel in bank 0, each aligned as its type requires. Returns their size, too.
+pub fn kernel_params(
+    function: &ast::Function,
+    data: &Data,
+    machine: &TargetMachine,
+) -> (Vec<KernelParam>, u32) {
+    let few = params_from(function, data, machine.params(0));
+    // Their start depends on how many there are.
+    match machine.params(few.1) {
+        start if start != machine.params(0) => params_from(function, data, start),
+        _ => few,
+    }
+}
+
+fn params_from(function: &ast::Function, data: &Data, start: u32) -> (Vec<KernelParam>, u32) {
+    let (mut all, mut end) = (Vec::new(), 0u32);
+    for param in &function.params {
+        let ast::ParamPlace::Memory(symbol) = param.place else { continue };
+        if let Some(image) = data.image_of(symbol) {
+            let offset = u32::from(Param::NOWHERE);
+            all.push(KernelParam { symbol, offset, size: 0, image: Some(image) });
+            continue;
+        }
+        let size = param.bytes() as u32;
+        let offset = (start + end).next_multiple_of(param.alignment() as u32) - start;
+        all.push(KernelParam { symbol, offset, size, image: None });
+        end = offset + size;
+    }
+    (all, end)
+}
+
+/// A word of bank 0 after the parameters, which the loader fills in: with the handle of a texture or surface, of a
+/// sampler, or of both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageSlot {
+    pub image: Option<String>,
+    pub sampler: Option<String>,
+}
+
 /// The `.alias` directives: each alias with the function that it finally refers to.
 fn aliases(module: &ast::Module) -> Vec<(Symbol, Symbol)> {
     let mut all = Vec::new();
@@ -313,6 +364,11 @@ fn sampler(module: &ast::Module, fields: &[(ast::Name, ast::FieldValue)]) -> Ima
         }
     }
     ImageKind::Sampler { init: u32::from_le_bytes(init), force_unnormalized }
+}
+
+/// The bodies of functions.
+pub fn bodies<'a>(module: &'a ast::Module<'a>) -> impl Iterator<Item = &'a ast::Body<'a>> {
+    module.items.iter().filter_map(|i| if let Item::Function(f) = i { f.body.as_ref() } else { None })
 }
 
 /// The full name of a symbol.

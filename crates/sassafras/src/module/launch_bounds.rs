@@ -4,6 +4,7 @@
 //! `.minnctapersm`, then `-maxrregcount`; threads per block alone are an upper bound beside that option. Options fill in
 //! what a kernel leaves open, or override its directives if asked to.
 
+use crate::context::{Bounds, Occupancy, warps};
 use cubin::attr::{Attr, Code};
 use ptx::ast::Function;
 use ptx::diag::Severity;
@@ -11,29 +12,6 @@ use targets::Target;
 
 pub const MOST: u32 = Target::MOST_REGISTERS;
 pub const LEAST: u32 = Target::LEAST_REGISTERS;
-
-/// Launch bounds of the command line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bounds {
-    pub max_threads: Option<[u32; 3]>,
-    /// Blocks that must fit on an SM.
-    pub min_blocks: Option<u32>,
-    /// Register limits of kernels, and of device functions in an object for the linker.
-    pub max_registers: Option<u32>,
-    pub max_function_registers: Option<u32>,
-    /// Override the directives of the PTX?
-    pub overrides: bool,
-}
-
-impl Bounds {
-    pub const NONE: Bounds = Bounds {
-        max_threads: None,
-        min_blocks: None,
-        max_registers: None,
-        max_function_registers: None,
-        overrides: false,
-    };
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
@@ -51,41 +29,6 @@ pub struct Launch {
     impossible: bool,
     /// Diagnostics: bounds that are out of range, and which register limit takes precedence.
     pub notes: Vec<(Severity, String)>,
-}
-
-/// Occupancy: resident blocks of an SM as a function of registers per thread.
-#[derive(Clone, Copy, Debug)]
-pub struct Occupancy {
-    /// Warps of a block.
-    warps: u32,
-    /// The most blocks, whatever their registers.
-    most: u32,
-}
-
-impl Occupancy {
-    pub fn new(threads: u32, target: &Target) -> Occupancy {
-        let warps = warps(threads);
-        Occupancy { warps, most: target.blocks_per_sm.min(target.threads_per_sm / Target::WARP / warps) }
-    }
-
-    /// Resident blocks with so many registers for each thread. A warp's registers are all in one partition of the SM.
-    fn blocks(&self, registers: u32) -> u32 {
-        let registers = registers.next_multiple_of(Target::REGISTER_UNIT).max(Target::REGISTER_UNIT);
-        let warps = Target::PARTITIONS * (Target::REGISTERS_PER_PARTITION / (Target::WARP * registers));
-        (warps / self.warps).min(self.most)
-    }
-
-    /// The most registers that keep the occupancy of `least` registers.
-    pub fn step(&self, least: u32) -> u32 {
-        let unit = Target::REGISTER_UNIT;
-        let steps = (unit..=MOST + 1).step_by(unit as usize).filter(|r| *r >= least);
-        let same = steps.take_while(|r| self.blocks(*r) == self.blocks(least));
-        same.last().unwrap_or(MOST).min(MOST)
-    }
-}
-
-fn warps(threads: u32) -> u32 {
-    threads.div_ceil(Target::WARP).max(1)
 }
 
 impl Launch {

@@ -2,14 +2,12 @@
 //! was seen with ptxas 13.0.88; an error leaves no cubin.
 
 use crate::context::target::TargetMachine;
-use crate::context::{Failure, Options};
-use crate::module::data::{self, Data};
+use crate::context::{Failure, Options, plain};
+use crate::module::data;
 use crate::module::tools_patch;
-use crate::object::Compiled;
 use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
-use ptx::diag::{Diagnostic, Severity, Span};
+use ptx::diag::{Diagnostic, Severity};
 use ptx::{Module, ast};
-use targets::Target;
 
 /// The functions of the driver that code may call, and the prefix of all others.
 const DRIVER_FUNCTIONS: [&str; 11] = [
@@ -26,15 +24,6 @@ const DRIVER_FUNCTIONS: [&str; 11] = [
     "vprintf",
 ];
 const DRIVER_PREFIX: &str = "__cuda_syscall";
-
-/// A message about the whole module.
-pub fn plain(severity: Severity, message: String) -> Diagnostic {
-    Diagnostic { severity, file: None, line: None, span: Span::default(), message }
-}
-
-pub fn fatal(message: String) -> Failure {
-    Failure { line: 0, span: Span::default(), message }
-}
 
 /// Checks before anything is compiled.
 pub fn check_module(
@@ -54,11 +43,6 @@ pub fn check_module(
     Ok(())
 }
 
-/// The bodies of functions.
-pub fn bodies<'a>(module: &'a Module<'a>) -> impl Iterator<Item = &'a ast::Body<'a>> {
-    module.items.iter().filter_map(|i| if let Item::Function(f) = i { f.body.as_ref() } else { None })
-}
-
 fn check_address_size(
     module: &Module,
     machine: &TargetMachine,
@@ -75,7 +59,7 @@ fn check_address_size(
             " 32-Bit ABI (--machine 32 or 32-Bit addressing) is not supported on sm_90 or higher architectures."
         }
     };
-    Err(fatal(why.into()))
+    Err(Failure::of_module(why.into()))
 }
 
 /// An executable must define all functions that it names, but for those of the driver.
@@ -93,12 +77,12 @@ fn check_functions(module: &Module) -> Result<(), Failure> {
         }
         _ => None,
     };
-    for body in bodies(module) {
+    for body in data::bodies(module) {
         for stmt in &body.stmts {
             let Stmt::Inst(inst) = stmt else { continue };
             let mut names = body.list(inst.operands).iter().filter_map(missing);
             if let Some(name) = names.next() {
-                return Err(fatal(match module.opcodes[inst.opcode.0 as usize].mnemonic {
+                return Err(Failure::of_module(match module.opcodes[inst.opcode.0 as usize].mnemonic {
                     "call" => format!("Unresolved extern function '{name}'"),
                     _ => format!("Cannot take address of function '{name}' "),
                 }));
@@ -132,25 +116,4 @@ fn unresolved_variables(module: &Module) -> Vec<Diagnostic> {
         format!("Unresolved extern variable '{name}' in whole program compilation, ignoring extern qualifier")
     };
     module.items.iter().filter_map(outside).map(|name| plain(Severity::Warning, text(name))).collect()
-}
-
-/// Checks of memory sizes, once the kernels are compiled.
-pub fn check_memory(compiled: &[Compiled], data: &Data, relocatable: bool) -> Vec<Diagnostic> {
-    let mut errors = Vec::new();
-    // In a relocatable file the linker counts.
-    for kernel in compiled.iter().rev().map(|c| &c.kernel).filter(|k| k.entry && !relocatable) {
-        let (bytes, _) = kernel.shared(data);
-        let most = Target::MOST_STATIC_SHARED;
-        if bytes > most {
-            let name = &kernel.code.name;
-            errors.push(format!(
-                "Entry function '{name}' uses too much shared data ({bytes:#x} bytes, {most:#x} max)"
-            ));
-        }
-    }
-    let (bytes, most) = (u64::from(data.constant_bytes), Target::MOST_CONSTANT);
-    if bytes > most {
-        errors.push(format!("File uses too much global constant data ({bytes:#x} bytes, {most:#x} max)"));
-    }
-    errors.into_iter().map(|text| plain(Severity::Error, text)).collect()
 }

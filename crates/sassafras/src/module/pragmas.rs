@@ -14,10 +14,11 @@
 //! * In an executable all calls are known: a number that exceeds a kernel's register limit is lowered. ptxas does the
 //!   same, but refuses with debug information.
 
-use crate::lower::{self, Prototype};
-use crate::mach::abi::{self, Asked, Convention, ParamRegisters};
+use crate::module::abi::{self, Asked, Convention, ParamRegisters};
 use crate::module::abi_preserve;
 use crate::module::data::name;
+use crate::module::param_registers::{Limit, PARAMETERS, of_body};
+use crate::module::prototype::{Prototype, prototype, shape};
 use ptx::ast::{Body, Function, FunctionDirective, Inst, Item, Module, Operand, Param, Stmt, Symbol};
 use ptx::diag::Severity;
 use rustc_hash::FxHashMap;
@@ -25,7 +26,6 @@ use rustc_hash::FxHashMap;
 type Remark = (Severity, String);
 
 const UNROLLING: &str = "nounroll";
-pub const PARAMETERS: &str = "abi_param_reg ";
 const PARAMETERS_OF_CALLS: &str = "call_abi_param_reg ";
 /// Pragmas that only functions may have.
 const OF_FUNCTIONS: [&str; 3] = ["enable_smem_spilling", "used_bytes_mask ", "frequency "];
@@ -89,12 +89,6 @@ fn functions<'m>(module: &'m Module<'m>) -> impl Iterator<Item = &'m Function<'m
     module.items.iter().filter_map(|i| if let Item::Function(f) = i { Some(&**f) } else { None })
 }
 
-/// The pragmas in a body.
-pub fn of_body<'b>(body: &'b Body) -> impl Iterator<Item = &'b str> {
-    let pragmas = body.stmts.iter().filter_map(|s| if let Stmt::Pragma(p) = s { Some(p) } else { None });
-    pragmas.flat_map(|strings| strings.iter()).map(|s| s.trim_matches('"'))
-}
-
 /// An executable leaves out device functions that nothing names.
 fn is_compiled(module: &Module, function: &Function, relocatable: bool) -> bool {
     let names_it = |body: &Body| body.operands.contains(&Operand::Symbol(function.symbol));
@@ -117,8 +111,8 @@ impl Conventions {
     /// The convention that a device function asks for.
     pub fn of(&self, function: &Function) -> Asked {
         let own = self.of_functions.get(&function.symbol).copied();
-        let room = own.or(self.of_module).filter(|_| !function.entry);
-        Asked { registers: room, ..self.directed(&function.directives) }
+        let registers = own.or(self.of_module).filter(|_| !function.entry);
+        Asked { registers, ..self.directed(&function.directives) }
     }
 
     /// The convention of the call at this offset of the PTX text.
@@ -133,21 +127,21 @@ impl Conventions {
     fn new(module: &Module, of_module: &[&str], reader: Reader) -> Result<Conventions, Vec<Remark>> {
         let mut all = Conventions { relocatable: reader.limit.relocatable, ..Conventions::default() };
         let mut errors = Vec::new();
-        let first = |strings: &[&str]| strings.iter().find_map(|s| reader.room(PARAMETERS, s));
+        let first = |strings: &[&str]| strings.iter().find_map(|s| reader.registers(PARAMETERS, s));
         all.of_module = ok_or_report(first(of_module), &mut errors);
         for function in functions(module) {
             let Some(body) = &function.body else { continue };
             if !function.entry {
                 let own = ok_or_report(first(&of_body(body).collect::<Vec<_>>()), &mut errors);
-                all.of_functions.extend(own.map(|room| (function.symbol, room)));
+                all.of_functions.extend(own.map(|registers| (function.symbol, registers)));
             }
             all.add_calls(module, body, reader, &mut errors);
         }
         for function in functions(module) {
             let words = words(&function.returns).max(words(&function.params));
-            let Asked { registers: room, preserved, .. } = all.of(function);
-            let room = room.filter(|_| preserved.is_none());
-            errors.extend(room.and_then(|room| too_few(PARAMETERS, room, words)));
+            let Asked { registers, preserved, .. } = all.of(function);
+            let registers = registers.filter(|_| preserved.is_none());
+            errors.extend(registers.and_then(|registers| too_few(PARAMETERS, registers, words)));
         }
         if abi_preserve::is_used(module) {
             all.follow_directives(module);
@@ -165,17 +159,17 @@ impl Conventions {
                     continue;
                 }
                 let (operands, at) = (body.list(inst.operands), inst.span.start);
-                let prototype = lower::prototype(module, body, operands);
+                let prototype = prototype(module, body, operands);
                 let Some(Prototype { directives, .. }) =
                     prototype.filter(|p| abi_preserve::is_asked(p.directives))
                 else {
                     continue;
                 };
-                let room = match callee(operands) {
+                let registers = match callee(operands) {
                     Some(symbol) => self.of_functions.get(&symbol).copied().or(self.of_module),
                     None => self.of_call(at).registers,
                 };
-                self.of_calls.insert(at, Asked { registers: room, ..self.directed(directives) });
+                self.of_calls.insert(at, Asked { registers, ..self.directed(directives) });
             }
         }
     }
@@ -183,9 +177,9 @@ impl Conventions {
     /// Lowers all numbers to a limit: caller and callee are both in this module.
     fn within(mut self, most: u8) -> Conventions {
         let of_calls = self.of_calls.values_mut().filter_map(|asked| asked.registers.as_mut());
-        let rooms = self.of_functions.values_mut().chain(of_calls);
-        for room in rooms.chain(&mut self.of_module) {
-            if let ParamRegisters::Words(words) = room {
+        let all_registers = self.of_functions.values_mut().chain(of_calls);
+        for registers in all_registers.chain(&mut self.of_module) {
+            if let ParamRegisters::Words(words) = registers {
                 *words = most.min(*words);
             }
         }
@@ -199,20 +193,20 @@ impl Conventions {
             match stmt {
                 Stmt::Pragma(strings) => {
                     let strings = strings.iter().map(|s| s.trim_matches('"'));
-                    let rooms = strings.filter_map(|s| reader.room(PARAMETERS_OF_CALLS, s));
-                    rooms.for_each(|room| pending = ok_or_report(Some(room), errors));
+                    let all_registers = strings.filter_map(|s| reader.registers(PARAMETERS_OF_CALLS, s));
+                    all_registers.for_each(|registers| pending = ok_or_report(Some(registers), errors));
                 }
                 Stmt::Inst(inst) if is_call(module, inst) => {
-                    let Some(room) = pending.take() else { continue };
+                    let Some(registers) = pending.take() else { continue };
                     self.of_calls
-                        .insert(inst.span.start, Asked { registers: Some(room), ..Asked::default() });
+                        .insert(inst.span.start, Asked { registers: Some(registers), ..Asked::default() });
                     // For a named callee it is enough that both agree, which `mismatch` checks.
                     let operands = body.list(inst.operands);
                     if callee(operands).is_none()
-                        && let Some(prototype) = lower::prototype(module, body, operands)
+                        && let Some(prototype) = prototype(module, body, operands)
                     {
                         let words = words(prototype.returns).max(words(prototype.params));
-                        errors.extend(too_few(PARAMETERS_OF_CALLS, room, words));
+                        errors.extend(too_few(PARAMETERS_OF_CALLS, registers, words));
                     }
                 }
                 _ => {}
@@ -222,14 +216,14 @@ impl Conventions {
 }
 
 fn ok_or_report(
-    room: Option<Result<ParamRegisters, Vec<Remark>>>,
+    registers: Option<Result<ParamRegisters, Vec<Remark>>>,
     errors: &mut Vec<Remark>,
 ) -> Option<ParamRegisters> {
     let wrong = |remarks| {
         errors.extend(remarks);
         None
     };
-    room?.map_or_else(wrong, Some)
+    registers?.map_or_else(wrong, Some)
 }
 
 /// The limits that numbers in pragmas are checked against.
@@ -239,16 +233,9 @@ struct Reader {
     limit: Limit,
 }
 
-/// The register limit of all device functions, and whether functions of other files rely on a pragma.
-#[derive(Clone, Copy)]
-pub struct Limit {
-    pub registers: u32,
-    pub relocatable: bool,
-}
-
 impl Reader {
     /// The parameter registers that a string asks for, if it is this pragma.
-    fn room(self, pragma: &str, text: &str) -> Option<Result<ParamRegisters, Vec<Remark>>> {
+    fn registers(self, pragma: &str, text: &str) -> Option<Result<ParamRegisters, Vec<Remark>>> {
         let value = text.strip_prefix(pragma)?.trim();
         if value == "all" {
             return Some(Ok(ParamRegisters::UpTo(Convention::most_words(self.limit.registers))));
@@ -260,10 +247,10 @@ impl Reader {
             .fold(0u32, |n, digit| n.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
         let invalid = (digits < value.len())
             .then(|| (Severity::Error, format!("Invalid value '{value}' specified for .pragma '{text}'")));
-        let room = self.words(number);
-        Some(match room {
-            Ok(room) if invalid.is_none() => Ok(room),
-            room => Err(invalid.into_iter().chain(room.err()).collect()),
+        let registers = self.words(number);
+        Some(match registers {
+            Ok(registers) if invalid.is_none() => Ok(registers),
+            registers => Err(invalid.into_iter().chain(registers.err()).collect()),
         })
     }
 
@@ -292,13 +279,14 @@ impl Reader {
 }
 
 fn words(list: &[Param]) -> u32 {
-    list.iter().map(|p| lower::shape(p).words()).sum()
+    list.iter().map(|p| shape(p).words()).sum()
 }
 
-fn too_few(pragma: &str, room: ParamRegisters, words: u32) -> Option<Remark> {
+fn too_few(pragma: &str, registers: ParamRegisters, words: u32) -> Option<Remark> {
     let text =
         format!("Pragma {pragma}value should be atleast {words} to fit all the parameters in registers");
-    matches!(room, ParamRegisters::Words(few) if u32::from(few) < words).then_some((Severity::Error, text))
+    matches!(registers, ParamRegisters::Words(few) if u32::from(few) < words)
+        .then_some((Severity::Error, text))
 }
 
 fn is_call(module: &Module, inst: &Inst) -> bool {

@@ -13,10 +13,9 @@
 //! ptxas also follows calls within a module. We compile functions separately, with their own register counts, so that a
 //! kernel with calls keeps its registers; leaving out only some `setmaxnreg` could make an `.inc` wait forever.
 
-use crate::context::Failure;
-use crate::lower;
+use crate::context::{Failure, Lines};
 use crate::module::launch_bounds::Launch;
-use ptx::ast::{Function, Inst, Operand, Stmt};
+use ptx::ast::{Function, Inst, Module, Operand, Stmt};
 
 /// Whether a function's `setmaxnreg` are obeyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,16 +38,21 @@ const UNKNOWN_START: &str =
 
 impl Reconfiguration {
     /// `Err` if a `.dec` is to more registers than a thread ever has.
-    pub fn plan(env: &lower::Env, function: &Function, launch: &Launch) -> Result<Reconfiguration, Failure> {
-        let (increases, decreases) = (counts(env, function, INCREASE), counts(env, function, DECREASE));
+    pub fn plan(
+        (module, lines): (&Module, &Lines),
+        relocatable: bool,
+        function: &Function,
+        launch: &Launch,
+    ) -> Result<Reconfiguration, Failure> {
+        let (increases, decreases) = (counts(module, function, INCREASE), counts(module, function, DECREASE));
         if increases.is_empty() && decreases.is_empty() {
             return Ok(Reconfiguration::Unused);
         }
-        let calls = instructions(env, function).any(|(name, _)| name == "call");
+        let calls = instructions(module, function).any(|(name, _)| name == "call");
         let start = launch.registers_at_start().filter(|_| function.entry);
         let ignored = |why| Ok(Reconfiguration::Ignored(why));
         let start = match start {
-            _ if env.data.relocatable => return ignored(ACROSS_UNITS),
+            _ if relocatable => return ignored(ACROSS_UNITS),
             _ if calls => return ignored(INTO_CALL),
             None => return ignored(UNKNOWN_START),
             Some(start) => increases.iter().map(|(n, _)| *n).fold(start, u32::min),
@@ -57,7 +61,7 @@ impl Reconfiguration {
         match decreases.iter().find(|(count, _)| *count > most) {
             None => Ok(Reconfiguration::From(start)),
             Some((count, inst)) => Err(Failure {
-                line: env.lines.line(inst.span.start),
+                line: lines.line(inst.span.start),
                 span: inst.span,
                 message: format!(
                     "(C7406) setmaxnreg.dec has register count ({count}) which is larger than the largest temporal \
@@ -72,22 +76,22 @@ pub const INCREASE: &str = "setmaxnreg.inc";
 pub const DECREASE: &str = "setmaxnreg.dec";
 
 fn instructions<'a>(
-    env: &'a lower::Env,
+    module: &'a Module,
     function: &'a Function,
 ) -> impl Iterator<Item = (&'static str, &'a Inst)> {
     let inst = |stmt: &'a Stmt| match stmt {
-        Stmt::Inst(inst) => Some((env.module.opcodes[inst.opcode.0 as usize].mnemonic, inst)),
+        Stmt::Inst(inst) => Some((module.opcodes[inst.opcode.0 as usize].mnemonic, inst)),
         _ => None,
     };
     function.body.iter().flat_map(|body| &body.stmts).filter_map(inst)
 }
 
 /// The register counts that instructions of this name ask for.
-fn counts<'a>(env: &'a lower::Env, function: &'a Function, name: &str) -> Vec<(u32, &'a Inst)> {
+fn counts<'a>(module: &'a Module, function: &'a Function, name: &str) -> Vec<(u32, &'a Inst)> {
     let count = |inst: &Inst| match function.body.as_ref()?.list(inst.operands).first()? {
         Operand::Int { value, .. } => Some(*value as u32),
         _ => None,
     };
-    let named = instructions(env, function).filter(|(found, _)| *found == name);
+    let named = instructions(module, function).filter(|(found, _)| *found == name);
     named.filter_map(|(_, inst)| Some((count(inst)?, inst))).collect()
 }

@@ -4,10 +4,8 @@
 //! no descriptors of memory ([`TargetMachine::for_patches`](crate::context::target::TargetMachine::for_patches)). All of it, and the messages,
 //! was seen with ptxas 13.0.88; `docs/callers.md` says how.
 
-use crate::context::Failure;
-use crate::lower::Lines;
-use crate::module::data::Data;
-use crate::module::limits::{bodies, fatal, plain};
+use crate::context::{Failure, Lines, plain};
+use crate::module::data::{Data, bodies};
 use ori::{Arg, File, Function};
 use ptx::ast::{Operand, Space, Stmt, SymbolKind};
 use ptx::diag::{Diagnostic, Severity, Span};
@@ -73,7 +71,7 @@ pub fn check_module(module: &Module, out: &mut Vec<Diagnostic>) -> Result<(), Fa
             let Stmt::Inst(inst) = stmt else { continue };
             let mnemonic = module.opcodes[inst.opcode.0 as usize].mnemonic;
             if mnemonic == "redux" {
-                return Err(fatal(not_in_patches("Instruction 'redux'")));
+                return Err(Failure::of_module(not_in_patches("Instruction 'redux'")));
             }
             let family = NOT_IN_PATCHES.iter().find(|(_, mnemonics)| mnemonics.contains(&mnemonic));
             let message = family.map(|(name, _)| not_in_patches(&format!("Instruction '{name}'")));
@@ -107,8 +105,8 @@ pub fn check_pointers(module: &Module, data: &Data) -> Result<(), Failure> {
         }
     }
     match (indirect, taken) {
-        (true, _) => Err(fatal(not_in_patches("Using indirect function calls"))),
-        (_, true) => Err(fatal(not_in_patches("Taking address of device functions"))),
+        (true, _) => Err(Failure::of_module(not_in_patches("Using indirect function calls"))),
+        (_, true) => Err(Failure::of_module(not_in_patches("Taking address of device functions"))),
         _ => Ok(()),
     }
 }

@@ -5,13 +5,14 @@ use super::resource_usage::Usage;
 use super::{Compiled, Input};
 use crate::context::target::TargetMachine;
 use crate::context::{DebugInfo, Failure, Options, Times};
-use crate::lower::{IMAGE_HANDLE, ImageSlot, Kernel, Linked, Uses};
-use crate::mach::abi;
-use crate::mach::abi::Convention;
+use crate::lower::{IMAGE_HANDLE, Kernel, Linked, Uses};
 use crate::mach::unit::EncodedFunction;
-use crate::module::call_graph::{self, CallGraph};
+use crate::module::abi;
+use crate::module::abi::Convention;
 use crate::module::data::Data;
+use crate::module::data::ImageSlot;
 use crate::module::setmaxnreg::Reconfiguration;
+use crate::object::call_graph::{self, CallGraph};
 use crate::object::debug_info;
 use crate::object::line_table;
 use cubin::RelocType;
@@ -298,7 +299,7 @@ impl Writer<'_> {
 
     fn kernel(&self, index: usize, kernel: &Kernel) -> CubinKernel {
         let Writer { graph, data, machine, options, .. } = *self;
-        let param = |p: &crate::lower::KernelParam| Param {
+        let param = |p: &crate::module::data::KernelParam| Param {
             offset: p.offset as u16,
             size: p.size as u16,
             space: match p.image.and_then(|image| data.images.get(image)).map(|image| image.kind) {

@@ -9,7 +9,7 @@
 
 use super::{Compiled, Input};
 use crate::context::Failure;
-use crate::lower::Lines;
+use crate::context::Lines;
 use cubin::RelocType;
 use cubin::line::{Inlined, LineTable, Row, Sequence, SourceFile};
 use cubin::module::{DebugSection, SymbolicReloc};

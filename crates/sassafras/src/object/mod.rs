@@ -1,13 +1,14 @@
 //! From compiled functions to a file: container, line tables, debug information, resource usage.
 
+pub mod call_graph;
 pub mod container;
 pub mod debug_info;
 pub mod debug_variables;
 pub mod line_table;
 pub mod resource_usage;
 
-use crate::context::Times;
-use crate::lower::{self, Kernel};
+use crate::context::{Lines, Times};
+use crate::lower::Kernel;
 use crate::mach::inst::MachFunction;
 use crate::mach::unit::EncodedFunction;
 use crate::module::pragmas;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 /// The source, and what the front end made of it.
 pub struct Input<'a> {
     pub source: &'a str,
-    pub lines: &'a lower::Lines,
+    pub lines: &'a Lines,
     pub module: &'a ptx::Module<'a>,
     pub conventions: &'a pragmas::Conventions,
 }

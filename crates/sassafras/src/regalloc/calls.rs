@@ -13,8 +13,8 @@
 
 use super::reg_file::{Limits, PREDICATES};
 use super::{Allocator, AttemptError, BlockLimits, fixed_registers, move_inst};
-use crate::mach::abi::Convention;
 use crate::mach::inst::{Address, MachInst, Origin};
+use crate::module::abi::Convention;
 use crate::regalloc::parallel_moves;
 use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;

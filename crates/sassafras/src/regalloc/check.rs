@@ -12,8 +12,8 @@
 //! point, and only where there is a frame.
 
 use super::{Limits, reg_limits, undefined};
-use crate::mach::abi::Convention;
 use crate::mach::inst::{MachFunction, MachInst, Origin};
+use crate::module::abi::Convention;
 use ori::entity::Entity;
 use ori::{Arg, Block, File, Function, Guard, Inst, InstData, Op, Pseudo, Use, Value};
 use rustc_hash::FxHashMap;

@@ -3,7 +3,7 @@
 //!
 //! Each is computed in one pass over the code, but for [`undefined`], a greatest fixed point over block parameters.
 
-use crate::mach::abi::Convention;
+use crate::module::abi::Convention;
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};

@@ -72,9 +72,9 @@ mod spill_slots;
 mod spill_via_r;
 
 use crate::context::{Context, PassError, PassResult, Tuning};
-use crate::mach::abi::Convention;
 use crate::mach::inst::{Address, Claims, MachFunction, MachInst, Origin};
 use crate::mach::unit::Unit;
+use crate::module::abi::Convention;
 pub use check::{Checker, check};
 pub use facts::undefined;
 use facts::{def_blocks, fixed_reg_beyond, fixed_registers, is_early_clobber, last_uses, rpo_indices, uses};

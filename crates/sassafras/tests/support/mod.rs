@@ -62,6 +62,6 @@ pub fn compile(source: &str, target: &str, change: impl FnOnce(&mut sassafras::O
     let mut options = sassafras::Options::new(ptx::Target::find(target).expect("a target"));
     options.verify = true;
     change(&mut options);
-    let output = sassafras::compile(source, &parsed.module.expect("a module"), &options);
+    let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);
     output.cubin.unwrap_or_else(|| panic!("{target}: {:?}", output.diagnostics))
 }

@@ -158,8 +158,10 @@ fn filters_are_an_h200s() {
         let module = parsed.module.unwrap_or_else(|| panic!("{}: {:?}", case.name, parsed.diagnostics));
         let interpreted = sim::ptx::Program::new(&module, &source);
         let interpreted = outcome(&mut sim::ptx::Machine::new(&interpreted), &case);
-        let options = sassafras::Options { level: 3, ..sassafras::Options::new(module.target) };
-        let cubin = sassafras::compile(&source, &module, &options).cubin.expect(case.name);
+        let options = sassafras::Options::new(module.target).with(|o| {
+            o.level = 3;
+        });
+        let cubin = sassafras::compile_module(&module, &options).cubin.expect(case.name);
         let program = sim::sass::Program::new(&cubin).expect(case.name);
         let simulated = outcome(&mut sim::sass::Machine::new(&program), &case);
         let expected = if case.recorded == "-" { &interpreted } else { case.recorded };

@@ -150,7 +150,7 @@ fn all_bring_the_same() {
         let interpreted = sim::ptx::Program::new(&module, &source);
         let expected = outcome(&mut sim::ptx::Machine::new(&interpreted), case, &tensor);
         let options = sassafras::Options::new(module.target);
-        let cubin = sassafras::compile(&source, &module, &options).cubin.expect(case.name);
+        let cubin = sassafras::compile_module(&module, &options).cubin.expect(case.name);
         let program = sim::sass::Program::new(&cubin).expect(case.name);
         let simulated = outcome(&mut sim::sass::Machine::new(&program), case, &tensor);
         let recorded = match (case.recorded, &expected) {

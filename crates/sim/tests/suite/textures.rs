@@ -208,8 +208,10 @@ fn all_give_the_same() {
             check("H200", &Ok(recorded));
         }
         for level in [0, 3] {
-            let options = sassafras::Options { level, ..sassafras::Options::new(module.target) };
-            let cubin = sassafras::compile(&source, &module, &options).cubin.expect(case.name);
+            let options = sassafras::Options::new(module.target).with(|o| {
+                o.level = level;
+            });
+            let cubin = sassafras::compile_module(&module, &options).cubin.expect(case.name);
             let program = sim::sass::Program::new(&cubin).expect(case.name);
             check(&format!("-O{level}"), &outcome(&mut sim::sass::Machine::new(&program), case));
         }

@@ -338,7 +338,7 @@ fn simulate(lines: &[&str]) -> Result<u32, Vec<Short>> {
     let source =
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) { ret; }\n";
     let module = ptx::parse(source, &ptx::Options::default()).module.expect("a kernel");
-    let cubin = sassafras::compile(source, &module, &sassafras::Options::new(module.target)).cubin;
+    let cubin = sassafras::compile_module(&module, &sassafras::Options::new(module.target)).cubin;
     let mut object = Object::read(&cubin.expect("a cubin")).expect("it can be read");
     let code = listing(Isa::Sm90, lines).insts;
     let words = code.iter().map(|inst| sass::encode(inst).unwrap_or_else(|e| panic!("{inst}: {e}")));

@@ -114,13 +114,10 @@ fn measure(tools: &Tools, forms: &[Form], (target, level): (&str, u8)) -> Result
 }
 
 pub fn compile(source: &str, target: &str, level: u8) -> std::result::Result<Vec<u8>, String> {
-    let parsed = ptx::parse(source, &ptx::Options::default());
-    let failed = parsed.failed();
-    let module = parsed.module.filter(|_| !failed).ok_or("rejected by the front end")?;
     let target = ptx::Target::find(target).ok_or("no such target")?;
-    let options = sassafras::Options { level, verify: true, ..sassafras::Options::new(target) };
-    let output = sassafras::compile(source, &module, &options);
-    output
-        .cubin
-        .ok_or_else(|| output.diagnostics.first().map_or("no reason given".into(), |d| d.message.clone()))
+    let options = sassafras::Options::new(target).with(|o| {
+        o.level = level;
+        o.verify = true;
+    });
+    sassafras::compile(source, &options).map(|compiled| compiled.cubin).map_err(|e| e.to_string())
 }

@@ -193,8 +193,10 @@ impl Subject {
         let source = shell::read(&shell::root().join("crates/xtask/data/ordering.ptx"))?;
         let module =
             ptx::parse(&source, &ptx::Options::default()).module.ok_or("the kernels do not parse")?;
-        let options = sassafras::Options { level: 0, ..sassafras::Options::new(module.target) };
-        let output = sassafras::compile(&source, &module, &options);
+        let options = sassafras::Options::new(module.target).with(|o| {
+            o.level = 0;
+        });
+        let output = sassafras::compile_module(&module, &options);
         let cubin = output.cubin.ok_or_else(|| format!("{:?}", output.diagnostics))?;
         Ok(Subject { cubin, runs: runline::parse(&source)? })
     }

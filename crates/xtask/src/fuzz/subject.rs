@@ -145,7 +145,7 @@ impl Subject<'_> {
         let stage = format!("{} compile", way.name);
         let options = way.options().ok_or_else(|| failure(&stage, "no target"))?;
         guarded(&stage, || {
-            let output = sassafras::compile(self.source, self.module, &options);
+            let output = sassafras::compile_module(self.module, &options);
             let first = output.diagnostics.first();
             let why = first.map(|d| format!("line {:?}: {}", d.line, d.message)).unwrap_or_default();
             output.cubin.ok_or_else(|| failure(&stage, why))

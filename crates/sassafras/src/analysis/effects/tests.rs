@@ -48,7 +48,7 @@ fn lowered(row: &Row) -> Vec<Function> {
     let module = parsed.module.unwrap_or_else(|| panic!("{}: {:?}", row.ptx, parsed.diagnostics));
     let mut options = crate::Options::new(ptx::Target::find(&row.target).expect("a target"));
     (options.dump, options.verify) = (Some("lower".to_string()), true);
-    let output = crate::compile(&source, &module, &options);
+    let output = crate::compile_module(&module, &options);
     assert!(output.cubin.is_some(), "{}: {:?}", row.ptx, output.diagnostics);
     ori::parse::parse(&output.log).unwrap_or_else(|e| panic!("{}: {e:?}\n{}", row.ptx, output.log))
 }

@@ -1,7 +1,7 @@
-//! `setp`, `set`, `selp`, `slct`, `testp`.
+//! Lowers `setp`, `set`, `selp`, `slct`, `testp`.
 //!
-//! Every comparison is one machine operation that also combines the outcome with a predicate; 64-bit integers take
-//! two, the second of which (`.EX`) has the outcome of the low words as an operand.
+//! A comparison is one machine operation, which also combines its outcome with a predicate. 64-bit integers take two:
+//! the second (`.EX`) reads the outcome of the low words.
 
 use crate::lower::Lower;
 use crate::lower::arith::convert::is_half;
@@ -12,8 +12,8 @@ use ptx::Type;
 use ptx::ast::Operand;
 use sass::{M, Op};
 
-/// PTX's relations and the machine's. Integers have the first six and the unsigned ones that follow them; the rest is
-/// for floats, where `ne` is false for NaN and `neu` is true.
+/// PTX's relations and the machine's. Integers have the first six and the unsigned ones after them; the rest is for
+/// floats, where `ne` is false for NaN and `neu` is true.
 const RELATIONS: [(&str, M); 18] = [
     ("eq", M::EQ),
     ("ne", M::NE),
@@ -35,7 +35,7 @@ const RELATIONS: [(&str, M); 18] = [
     ("nan", M::NAN),
 ];
 
-/// What an outcome is combined with: `outcome AND PT` where nothing is written.
+/// The predicate that an outcome is combined with; by default `AND PT`.
 #[derive(Clone, Copy)]
 struct Combine {
     op: M,
@@ -44,7 +44,7 @@ struct Combine {
 
 const ALONE: Combine = Combine { op: M::AND, with: PT };
 
-/// A comparison as it is written: relation, type of the sources, `.ftz`, and what the outcome is combined with.
+/// A PTX comparison: relation, type of the sources, `.ftz`, and the combination.
 struct Comparison {
     relation: M,
     ty: Type,
@@ -91,7 +91,7 @@ impl<'a> Lower<'_, 'a> {
             },
             p => (p, None),
         };
-        // Of a pair, the machine gives an outcome for each half.
+        // A packed comparison gives an outcome for each half.
         if ty.name().ends_with("16x2") {
             let (low, high) = self.outcomes(&compare, a, b)?;
             self.set(p, low)?;
@@ -103,10 +103,10 @@ impl<'a> Lower<'_, 'a> {
         q.zip(complement).map_or(Some(()), |(q, value)| self.set(q, value))
     }
 
-    /// The second result of `setp`: not the outcome, combined in the same way. From `p = t op c`: `!t & c` is
-    /// `c & !p`, `!t | c` is `c | !p`, `!t ^ c` is `!p`.
+    /// The second result of `setp`: the negated outcome, combined with the same predicate. From `p = t op c`: `!t & c`
+    /// is `c & !p`, `!t | c` is `c | !p`, `!t ^ c` is `!p`.
     fn complement(&mut self, combine: &Combine, p: Value) -> Value {
-        // Tables of PLOP3 for a = c and b = p, where a is 0xf0, b 0xcc.
+        // Truth tables of PLOP3 for a = c and b = p, where a is 0xf0, b 0xcc.
         let table = match combine.op {
             M::OR => 0xf0 | 0x33,
             M::XOR => 0x33,
@@ -139,7 +139,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.integers(relation, ty.is_signed(), &a, &b, combine))
     }
 
-    /// Is one integer in this relation to the other? They have one or two words.
+    /// Compares integers of one or two words.
     pub(crate) fn compare_integers(&mut self, relation: M, signed: bool, a: &[Arg], b: &[Arg]) -> Value {
         self.integers(relation, signed, a, b, ALONE)
     }
@@ -223,7 +223,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.select_word(a, b, p))
     }
 
-    /// The machine takes a constant as the second choice only.
+    /// SEL takes a constant as its second operand only.
     pub(crate) fn select_word(&mut self, a: Arg, b: Arg, p: Arg) -> Value {
         let (a, b, p) = match (a, b) {
             (Arg::Imm(_), Arg::Use(_)) => (b, a, p.negated()),
@@ -232,7 +232,7 @@ impl<'a> Lower<'_, 'a> {
         self.emit(Op::SEL, &[], 1, &[a, b, p])
     }
 
-    /// Questions about a float, answered by its bits without the sign: zero < subnormal < normal < infinity < NaN.
+    /// Tests of a float by its bits without the sign: zero < subnormal < normal < infinity < NaN.
     fn testp(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let (mut bits, smallest_normal, infinity) = match ty.bits() {
@@ -268,7 +268,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// The modifiers of HSETP2 and HSET2, in the order of the machine's text.
+/// The modifiers of HSETP2 and HSET2, in the order of the assembly text.
 fn half_modifiers(compare: &Comparison, result: &[M]) -> Vec<M> {
     let format: &[M] = if compare.ty.name().starts_with("bf16") { &[M::BF16_V2] } else { &[] };
     let ftz: &[M] = if compare.ftz { &[M::FTZ] } else { &[] };

@@ -1,8 +1,8 @@
-//! `cvt`.
+//! Lowers `cvt`.
 //!
-//! The machine has one operation for each pair of classes: I2F, F2I, F2F (and F2FP, I2FP, HADD2 where they are
-//! faster), FRND; integers are extended, cut and clamped by hand. A result that is narrower than its register fills it
-//! as the type says: with its sign, or with zeros.
+//! The machine has one operation for each pair of classes: I2F, F2I, F2F (and F2FP, I2FP, HADD2 where they are faster),
+//! FRND; integers are extended, truncated and clamped with integer operations. A result narrower than its register is
+//! sign- or zero-extended by its type.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ, constant};
@@ -13,12 +13,12 @@ use ptx::ast::Operand;
 use sass::operands::r;
 use sass::{M, Op};
 
-/// f16, bf16, or a pair of one of them.
+/// f16, bf16, or a packed pair of them.
 pub fn is_half(ty: Type) -> bool {
     matches!(ty.name(), "f16" | "bf16" | "f16x2" | "bf16x2")
 }
 
-/// The rounding of a float result. To nearest is silent.
+/// The rounding modifier of a float result; none for round-to-nearest.
 pub fn rounding(ins: &Ins) -> &'static [M] {
     match ins.one_of(&["rn", "rz", "rm", "rp"]) {
         Some("rz") => &[M::RZ],
@@ -38,7 +38,7 @@ fn integer_rounding(ins: &Ins) -> Option<&'static [M]> {
     })
 }
 
-/// An integer type in a machine operation; s32 is silent.
+/// The modifier of an integer type; none for s32.
 fn integer_name(ty: Type) -> &'static [M] {
     match ty.name() {
         "u8" => &[M::U8],
@@ -52,7 +52,7 @@ fn integer_name(ty: Type) -> &'static [M] {
     }
 }
 
-/// A float type in a machine operation.
+/// The modifier of a float type.
 fn float_name(ty: Type) -> Option<M> {
     Some(match ty.name() {
         "f16" => M::F16,
@@ -63,7 +63,7 @@ fn float_name(ty: Type) -> Option<M> {
     })
 }
 
-/// The same where f32 is silent.
+/// The same, but none for f32.
 fn float_name_but_f32(ty: Type) -> Option<Vec<M>> {
     Some(if ty == Type::F32 { Vec::new() } else { vec![float_name(ty)?] })
 }
@@ -93,7 +93,7 @@ impl<'a> Lower<'_, 'a> {
         self.deliver(ins.get(0)?, value, to)
     }
 
-    /// Writes a result of type `ty`, filling up a wider register.
+    /// Writes a result of type `ty`, extended to a wider register.
     fn deliver(&mut self, to: &Operand, value: Value, ty: Type) -> Option<()> {
         let Some(width) = self.width(to) else { return self.set(to, value) };
         let mut value = value;
@@ -108,7 +108,7 @@ impl<'a> Lower<'_, 'a> {
         self.set(to, value)
     }
 
-    /// An integer of up to 32 bits as a full word.
+    /// An integer of up to 32 bits, extended to a word.
     pub(crate) fn extended(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
         if let Some(bits) = constant(operand, ty) {
             let unused = 64 - ty.bits();
@@ -121,7 +121,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.extend_word(word, ty))
     }
 
-    /// The low bits of a register that a type has, as a full word.
+    /// Extends the low bits of a register, as wide as the type, to a word.
     fn extend_word(&mut self, word: Arg, ty: Type) -> Arg {
         // PRMT's selector takes bytes by number; 8 and 9 are the signs of bytes 0 and 1.
         let value = match (ty.bits(), ty.is_signed()) {
@@ -134,7 +134,7 @@ impl<'a> Lower<'_, 'a> {
         value.into()
     }
 
-    /// The upper word of a full word that becomes 64 bits.
+    /// The upper word of a word that is extended to 64 bits.
     fn sign_word(&mut self, word: Arg, ty: Type) -> Arg {
         match (ty.is_signed(), word) {
             (false, _) => Arg::Imm(0),
@@ -163,14 +163,14 @@ impl<'a> Lower<'_, 'a> {
             return Some(self.copy(words[0]));
         }
         if words.len() == 1 {
-            // What was clamped at zero has a sign of zero.
+            // A value clamped at zero has sign zero.
             let high = self.sign_word(words[0], from);
             words.push(high);
         }
         Some(self.pack(&words))
     }
 
-    /// Replaces what lies outside of a type's range by the nearest end of it.
+    /// Clamps to the range of a type.
     fn clamp(&mut self, words: &mut [Arg], to: Type, from: Type) {
         let ((least, greatest), (from_least, from_greatest)) = (range(to), range(from));
         let bounds = [(M::LT, least, from_least < least), (M::GT, greatest, from_greatest > greatest)];
@@ -202,7 +202,7 @@ impl<'a> Lower<'_, 'a> {
         self.saturated(ins, to, value)
     }
 
-    /// A register as it is, a constant as the type sees it.
+    /// A register, or a constant converted to the type.
     fn extended_if_constant(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
         match constant(operand, ty) {
             Some(_) => self.extended(operand, ty),
@@ -212,7 +212,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn float_to_integer(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
         let round = integer_rounding(ins)?;
-        // The machine always saturates, and so does PTX with and without the word.
+        // The machine always saturates, and so does PTX with and without `.sat`.
         ins.flag("sat");
         let mut flush = ins.flag("ftz");
         let mut arg = match from.bits() {
@@ -224,7 +224,7 @@ impl<'a> Lower<'_, 'a> {
             arg = self.emit(Op::FMUL, &[M::FTZ], 1, &[arg, Arg::Imm(0x3f80_0000)]).into();
             flush = false;
         }
-        // NaN gives zero here, and the least integer (as bits) where f64 or 64 bits are involved.
+        // NaN gives zero here, and the least integer (its bit pattern) where f64 or 64 bits are involved.
         let nan: &[M] = if from != Type::F64 && to.bits() < 64 { &[M::NTZ] } else { &[] };
         let modifiers = [ftz(flush), integer_name(to), &float_name_but_f32(from)?, round, nan].concat();
         Some(self.emit(Op::F2I, &modifiers, (to.bits() / 32).max(1) as u8, &[arg]))
@@ -247,7 +247,7 @@ impl<'a> Lower<'_, 'a> {
         self.deliver(ins.get(0)?, value, to)
     }
 
-    /// A source that is one value.
+    /// A source operand as one value.
     fn float_source(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
         match ty.bits() {
             64 => Some(self.wide(operand, ty)?.into()),
@@ -255,7 +255,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A float of the same type: rounded to an integer, or as it is (NaN becomes the one NaN of f16 and bf16).
+    /// Conversion to the same type: rounded to an integer, or unchanged (NaN becomes the canonical NaN of f16 and
+    /// bf16).
     fn same_float(&mut self, ins: &Ins<'a>, ty: Type) -> Option<Value> {
         let (arg, flush) = (self.float_source(ins.get(1)?, ty)?, ftz(ins.flag("ftz")));
         let words = (ty.bits() / 32).max(1) as u8;
@@ -296,11 +297,11 @@ impl<'a> Lower<'_, 'a> {
         Some(self.emit(Op::F2F, &modifiers, (to.bits() / 32).max(1) as u8, &[arg]))
     }
 
-    /// f64 to f32 where what is too small for a normal f32, once it is rounded to 24 bits, becomes zero: times 2^-126 it
-    /// does.
+    /// f64 to f32 with `.ftz`: a result that is subnormal after rounding to 24 bits becomes zero, by a multiplication
+    /// with 2^-126.
     fn flushed_single(&mut self, arg: Arg, round: &[M]) -> Value {
         let single = self.emit(Op::F2F, &[&[M::F32, M::F64], round].concat(), 1, &[arg]);
-        // 2^-126, and what lies half a step and a whole one below it.
+        // 2^-126, and half a step and a whole step below it.
         let (least, half_below, below) =
             (0x3810_0000_0000_0000, 0x380f_ffff_f000_0000, 0x380f_ffff_e000_0000);
         let normal = match round {
@@ -318,7 +319,7 @@ impl<'a> Lower<'_, 'a> {
         self.unless(normal, Op::FMUL, single, Arg::Imm(0x0080_0000))
     }
 
-    /// A double against a bound with the sign of `sign`.
+    /// Compares a double with a bound that has the sign of `sign`.
     fn compared(&mut self, how: M, combine: M, arg: Arg, sign: f64, bound: u64, with: Arg) -> Value {
         let bound = bound | sign.to_bits();
         let half = |word: u64| Arg::Imm(i64::from(word as u32 as i32));
@@ -326,7 +327,7 @@ impl<'a> Lower<'_, 'a> {
         self.emit_p(Op::DSETP, &[how, combine], &[PT, arg, bound.into(), with])
     }
 
-    /// `.sat` of a float: into 0 to 1, and NaN to zero.
+    /// `.sat` of a float: clamps to [0, 1], NaN to zero.
     fn saturated(&mut self, ins: &Ins<'a>, ty: Type, value: Value) -> Option<Value> {
         if !ins.flag("sat") {
             return Some(value);
@@ -354,13 +355,13 @@ impl<'a> Lower<'_, 'a> {
         self.emit(Op::HADD2, &[M::SAT], 1, &[Arg::from(value).suffixed(M::H0_H0), Arg::MinusZero])
     }
 
-    /// f32 to f16 or bf16, or two of them to a pair: the first one becomes the upper half.
+    /// f32 to f16 or bf16, or two of them to a packed pair: the first is the upper half.
     fn narrowed(&mut self, ins: &Ins<'a>, to: Type) -> Option<Value> {
         let format = if to.name().starts_with("bf16") { M::BF16 } else { M::F16 };
         let stochastic = ins.flag("rs");
         let (round, limits) = (rounding(ins), limits(ins));
-        // A subnormal f32 is zero or (rounded away from zero) the smallest f16 either way; ptxas too looks away. But a
-        // bf16 can be subnormal as well.
+        // A subnormal f32 becomes zero or (rounded away from zero) the smallest f16, flushed or not; ptxas ignores
+        // `.ftz` too. But a bf16 can be subnormal as well.
         let flush = ins.flag("ftz") && format == M::BF16;
         let mut first = self.word(ins.get(1)?, Type::F32)?;
         if flush {
@@ -390,7 +391,7 @@ impl<'a> Lower<'_, 'a> {
         Some(if ins.flag("sat") { self.saturated_half(value) } else { value })
     }
 
-    /// `.satfinite` of f16 where no operation has it: what is above the largest number becomes that.
+    /// `.satfinite` of f16 where no operation has it: clamps to the largest finite number.
     fn finite_half(&mut self, source: Arg, value: Value) -> Value {
         let source = self.in_register(source);
         let args = [PT, source.absolute(), Arg::Imm(0x477f_e000), PT];
@@ -400,7 +401,7 @@ impl<'a> Lower<'_, 'a> {
         self.select_word(signed.into(), value.into(), large.into())
     }
 
-    /// F2FP. The machines before sm_89 leave the names of the usual formats out.
+    /// F2FP. Before sm_89 the modifiers of the usual formats are left out.
     pub(crate) fn pack_floats(
         &mut self,
         limits: &[M],
@@ -419,14 +420,15 @@ impl<'a> Lower<'_, 'a> {
         self.takes(Op::F2FP, &short, &kinds).then(|| self.emit(Op::F2FP, &short, 1, args))
     }
 
-    /// tf32 is an f32 with 13 zeros at its end.
+    /// tf32 is an f32 whose low 13 bits are zero.
     fn tensor_float(&mut self, ins: &Ins<'a>) -> Option<Value> {
         let source = self.word(ins.get(1)?, Type::F32)?;
         if !ins.flag("rna") {
             let (round, limits) = (rounding(ins), limits(ins));
             return self.pack_floats(&limits, M::TF32, M::PACK_B, round, &[source]);
         }
-        // To nearest, halves away from zero: half a last place more, then cut. Not for infinity and NaN.
+        // Round to nearest, ties away from zero: add half a unit in the last place, then truncate. Not for infinity and
+        // NaN.
         let source = self.register(source);
         let special = self.is_infinite_or_nan(source);
         let more = self.emit(Op::IADD3, &[], 1, &[source.into(), Arg::Imm(0x1000), RZ]);
@@ -435,7 +437,7 @@ impl<'a> Lower<'_, 'a> {
         if !ins.flag("satfinite") {
             return Some(cut);
         }
-        // The number before infinity.
+        // The largest finite number.
         let special = self.is_infinite_or_nan(cut);
         let less = self.emit(Op::IADD3, &[], 1, &[cut.into(), Arg::Imm(-0x2000), RZ]);
         Some(self.select_word(less.into(), cut.into(), special.into()))
@@ -446,7 +448,7 @@ impl<'a> Lower<'_, 'a> {
         self.emit_p(Op::FSETP, &[M::GEU, M::AND], &args)
     }
 
-    /// Formats of 8, 6 and 4 bits: two or four from f32, two from a pair of halves, or two to such a pair.
+    /// Formats of 8, 6 and 4 bits: two or four from f32, two from a packed pair of halves, or two to such a pair.
     fn tiny_floats(&mut self, ins: &Ins<'a>, to: Type, from: Type) -> Option<Value> {
         let (stochastic, round, limits) = (ins.flag("rs"), rounding(ins), limits(ins));
         if let Some(source) = tiny_name(from) {
@@ -468,7 +470,7 @@ impl<'a> Lower<'_, 'a> {
             let (a, b) = (self.word(ins.get(1)?, from)?, self.word(ins.get(2)?, from)?);
             return self.checked(&modifiers, &[a, b, RZ]);
         }
-        // The random bits go in with the first two, and their result with the others.
+        // The random bits are an operand of the first conversion, whose result is an operand of the second.
         let Operand::Vector(range) = ins.get(1)? else { return None };
         let body = self.body;
         let [a, b, c, d] = body.list(*range) else { return None };

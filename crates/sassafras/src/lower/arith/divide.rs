@@ -1,4 +1,4 @@
-//! Quotients and remainders of integers.
+//! Lowers integer `div` and `rem`.
 //!
 //! Division by a constant is multiplication by its reciprocal (Granlund and Montgomery, "Division by invariant integers
 //! using multiplication", 1994). With N bits and a factor m such that
@@ -7,9 +7,9 @@
 //! 2^(N+s) < m * d <= 2^(N+s) + 2^(s+k)
 //! ```
 //!
-//! `m * n >> (N + s)` is the quotient of every n below 2^(N-k): the excess of `m * n` is too small to reach the next one.
-//! Other divisors are left to the library, which divides unsigned numbers by what is not zero. Division by zero gives all
-//! ones, quotient and remainder, as in ptxas's code.
+//! `m * n >> (N + s)` is the quotient of every n below 2^(N-k): the excess of `m * n` is too small to reach the next
+//! one. Other divisors go to the library, which divides unsigned numbers by a nonzero divisor. Division by zero gives
+//! all ones, quotient and remainder, as in ptxas's code.
 
 use crate::lower::Lower;
 use crate::lower::arith::words::{Words, imm, u32_unless};
@@ -20,12 +20,12 @@ use ptx::Type;
 use sass::M;
 use smallvec::smallvec;
 
-/// How to divide by a number that is no power of two.
+/// Division by a number that is no power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reciprocal {
-    /// Bits that are shifted out before.
+    /// The shift of the dividend before the multiplication.
     before: u32,
-    /// Modulo 2^N; with `more`, 2^N has to be added to it.
+    /// The factor modulo 2^N; with `more`, 2^N must be added.
     factor: u64,
     more: bool,
     after: u32,
@@ -51,12 +51,12 @@ impl Reciprocal {
             })
         };
         let [plain, shifted] = [0, divisor.trailing_zeros()].map(plan);
-        // A shift before is cheaper than a factor that is too long.
+        // A shift before the multiplication is cheaper than a factor of more than N bits.
         if plain.is_some_and(|p| p.more) { shifted.filter(|p| !p.more).or(plain) } else { plain }
     }
 
-    /// For signed numbers and what the divisor is without its sign. Quotients are rounded down: those of negative
-    /// numbers are one too small.
+    /// For signed numbers and the magnitude of the divisor. Quotients are rounded down: those of negative numbers are
+    /// one too small.
     fn signed(divisor: u64, bits: u32) -> Option<Reciprocal> {
         let last = longest_shift(divisor, bits);
         (0..=last).find_map(|after| {
@@ -68,7 +68,7 @@ impl Reciprocal {
     }
 }
 
-/// Longer shifts than the divisor is long are never needed, and longer numbers than these don't fit here.
+/// The shift never exceeds the length of the divisor, nor the width of this arithmetic.
 fn longest_shift(divisor: u64, bits: u32) -> u32 {
     (u64::BITS - divisor.leading_zeros()).min(u128::BITS - 1 - bits)
 }
@@ -124,7 +124,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.choose(by_zero.into(), &ones, &result))
     }
 
-    /// The bits of a word that is a constant: an immediate, or a register that was set to one right here.
+    /// The bits of a constant word: an immediate, or a register that a nearby instruction set to one.
     fn known(&self, word: &Arg) -> Option<u32> {
         let u = match word {
             Arg::Imm(n) => return Some(*n as u32),
@@ -174,7 +174,7 @@ impl<'a> Lower<'_, 'a> {
         if !plan.more {
             return Some(self.right(false, &high, plan.after));
         }
-        // high + a may be too long for a word; half of it isn't.
+        // high + a may overflow a word; half of it doesn't.
         let rest = self.subtract(&a, &high);
         let half = self.right(false, &rest, 1);
         let sum = self.add(&half, &high);
@@ -200,7 +200,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.subtract(&down, &sign))
     }
 
-    /// The upper half of a product.
+    /// The upper half of a multiplication.
     fn high(&mut self, signed: bool, a: &Words, b: &Words) -> Words {
         match (&a[..], &b[..]) {
             ([a0, a1], [b0, b1]) => self.high_product64(signed, [*a0, *a1], [*b0, *b1]),
@@ -232,7 +232,7 @@ mod tests {
 
     const BITS: u32 = 8;
 
-    /// What the code for a plan computes, with eight bits.
+    /// The meaning of the code for a plan, with eight bits.
     fn unsigned(plan: Reciprocal, n: u64) -> u64 {
         let n = n >> plan.before;
         let high = (n * plan.factor) >> BITS;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn every_quotient_of_eight_bits() {
+    fn all_8_bit_quotients_are_exact() {
         for divisor in (3..=255u64).filter(|d| !d.is_power_of_two()) {
             let plan = Reciprocal::unsigned(divisor, BITS).expect("a plan");
             for n in 0..256 {
@@ -263,7 +263,7 @@ mod tests {
 
     /// Plans that others have published.
     #[test]
-    fn well_known_factors() {
+    fn factors_match_published_ones() {
         let plan = |before, factor, more, after| Some(Reciprocal { before, factor, more, after });
         assert_eq!(Reciprocal::unsigned(3, 32), plan(0, 0xaaaa_aaab, false, 1));
         assert_eq!(Reciprocal::unsigned(7, 32), plan(0, 0x2492_4925, true, 3));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn divisors_have_plans() {
+    fn every_divisor_has_a_plan() {
         let edges = (2..32).flat_map(|n| [(1u64 << n) - 1, (1 << n) + 1]).chain([u32::MAX.into()]);
         for divisor in (3..100_000u64).chain(edges).filter(|d| !d.is_power_of_two()) {
             assert!(Reciprocal::unsigned(divisor, 32).is_some(), "{divisor}");

@@ -1,9 +1,8 @@
-//! Arithmetic of f32, f64 and pairs of f32.
+//! Lowers arithmetic of f32, f64 and packed f32 pairs.
 //!
-//! `.approx` is the machine's own unit (MUFU), with inputs scaled where they are subnormal and not flushed. Division,
-//! reciprocal and root with a rounding begin with ptxas's short sequence where there is one; a test says when that
-//! may be wrong, and a routine of the library (`float.ptx`, `double.ptx`), which is right for all inputs, does the
-//! rest.
+//! `.approx` is the machine's own unit (MUFU); subnormal inputs that are not flushed are scaled. Correctly rounded
+//! division, reciprocal and root begin with ptxas's fast path where there is one; a range check selects the slow path,
+//! a routine of the library (`float.ptx`, `double.ptx`) that is right for all inputs.
 
 use crate::lower::Lower;
 use crate::lower::arith::convert::{ftz, rounding};
@@ -26,16 +25,16 @@ const MINUS_126: Arg = Arg::Imm(0xc2fc_0000u32 as i32 as i64);
 const SMALLEST_NORMAL: Arg = Arg::Imm(0x0080_0000);
 const TWO_TO_MINUS_62: Arg = Arg::Imm(0x2080_0000);
 const TWO_TO_126: Arg = Arg::Imm(0x7e80_0000);
-/// 1/2π, as SIN and COS take their argument in turns.
+/// 1/2π: SIN and COS take their argument in turns.
 const TURNS: Arg = Arg::Imm(0x3e22_f983);
 
-// High words of f64; the machine has zeros below them.
+// High words of f64; the low word of an immediate is zero.
 const ONE64: Arg = Arg::Imm(0x3ff0_0000);
 const HALF64: Arg = Arg::Imm(0x3fe0_0000);
 const TWO_TO_64_64: Arg = Arg::Imm(0x43f0_0000);
 const THREE_EIGHTHS64: Arg = Arg::Imm(0x3fd8_0000);
 
-/// Numbers of the rounding modes, as the library's routines take them.
+/// The number of a rounding mode, as the library routines take it.
 fn mode(round: &[M]) -> Arg {
     Arg::Imm(match round {
         [M::RZ] => 1,
@@ -45,7 +44,7 @@ fn mode(round: &[M]) -> Arg {
     })
 }
 
-/// A float's negation; of a constant, its bits with the other sign.
+/// Negates a float; of a constant, flips the sign bit.
 pub fn minus(arg: Arg) -> Arg {
     match arg {
         Arg::Imm(bits) => imm(bits as u32 ^ 0x8000_0000),
@@ -61,7 +60,7 @@ fn magnitude(arg: Arg) -> Arg {
     }
 }
 
-/// The machine takes a constant as the second of two operands that may change places.
+/// Commutes a constant to the second operand, the only one that can be an immediate.
 fn constant_last(args: &mut [Arg]) {
     if let [a @ Arg::Imm(_), b @ Arg::Use(_), ..] = args {
         std::mem::swap(a, b);
@@ -110,7 +109,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Sums, products and both at once.
+    /// `add`, `sub`, `mul`, `fma`.
     fn arithmetic32(&mut self, ins: &Ins<'a>, args: &mut [Arg], flush: bool) -> Option<Value> {
         let saturate: &[M] = if ins.flag("sat") { &[M::SAT] } else { &[] };
         let modifiers = [ftz(flush), rounding(ins), saturate].concat();
@@ -126,13 +125,13 @@ impl<'a> Lower<'_, 'a> {
         (args.len() == count).then(|| self.emit(op, &modifiers, 1, args))
     }
 
-    /// Of two or three. Where the machine takes two at a time, the third follows.
+    /// Of two or three operands. A machine with two-operand forms takes two operations.
     fn min_max32(&mut self, ins: &Ins<'a>, args: &mut [Arg], flush: bool) -> Option<Value> {
         let nan: &[M] = if ins.flag("NaN") { &[M::NAN] } else { &[] };
         let sign: &[M] = if ins.flag("xorsign") { &[M::XORSIGN] } else { &[] };
         let modifiers = [ftz(flush), nan, sign].concat();
         if !sign.is_empty() {
-            // The machine takes the signs from the operands whose magnitudes it compares: a constant would lose its own.
+            // `xorsign` takes the signs from the operands whose magnitudes it compares: a constant would lose its own.
             args.iter_mut().for_each(|a| *a = self.in_register(*a));
         }
         if ins.flag("abs") {
@@ -153,7 +152,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The sign of the first and the rest of the second, in the word that has the sign.
+    /// `copysign`: the sign of the first and the rest of the second, in the word that has the sign.
     fn copy_sign(&mut self, a: Arg, b: Arg) -> Value {
         // With a = 0xf0, the mask 0xcc and b = 0xaa: a where the mask is set, b elsewhere.
         self.lop3(a, Arg::Imm(i64::from(i32::MIN)), b, 0xe2)
@@ -190,7 +189,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// One word of an argument, with what is done to it on the way in.
+/// One word of an argument, with its modifiers.
 fn one_word(arg: Arg, word: u8) -> Arg {
     match arg {
         Arg::Use(u) => Arg::Use(ori::Use { part: Some(ori::Part { first: word, count: 1 }), ..u }),
@@ -198,13 +197,13 @@ fn one_word(arg: Arg, word: u8) -> Arg {
     }
 }
 
-/// The machine's functions.
+/// Approximate functions (MUFU).
 impl Lower<'_, '_> {
     fn mufu(&mut self, function: M, a: Arg) -> Value {
         self.emit(Op::MUFU, &[function], 1, &[a])
     }
 
-    /// An operation of f32 that is done only where `p` is false; elsewhere its first operand stays what it is.
+    /// Applies an f32 operation if `p` is false; otherwise the result is its first operand.
     pub(crate) fn unless(&mut self, p: Value, op: Op, a: Value, b: Arg) -> Value {
         let result = self.kernel.code.value(File::R, 1);
         let mut data = self.data(ori::Op::Machine(op), &[], &[result], &[a.into(), b]);
@@ -219,14 +218,14 @@ impl Lower<'_, '_> {
         self.emit_p(Op::FSETP, &[M::GEU, M::AND], &args)
     }
 
-    /// A value of its own with the bits of an argument, constants included.
+    /// Copies an argument, constants included, into a new value.
     pub(crate) fn register(&mut self, arg: Arg) -> Value {
         let arg = self.in_register(arg);
         self.copy(arg)
     }
 
     fn function(&mut self, name: &str, a: Arg, flush: bool) -> Option<Value> {
-        // With `.ftz` the unit flushes by itself; these three don't see the difference.
+        // With `.ftz` the unit flushes by itself; these three give the same result either way.
         match name {
             "sin" | "cos" => {
                 let a = self.in_register(a);
@@ -279,7 +278,7 @@ impl Lower<'_, '_> {
         self.emit(Op::FMUL, &[], 1, &[scale.into(), inverse.into()])
     }
 
-    /// `div.approx` and `div.full`, which scales a large divisor too: its reciprocal would be flushed.
+    /// `div.approx` and `div.full`, which also scales a large divisor: its reciprocal would be flushed.
     fn div_approx(&mut self, a: Arg, b: Arg, flush: bool, full: bool) -> Value {
         let (mut a, mut b) = (self.register(a), self.register(b));
         let (a_given, b_given) = (a, b);
@@ -311,7 +310,7 @@ impl Lower<'_, '_> {
     fn div32(&mut self, a: Arg, b: Arg, round: &[M], flush: bool) -> Option<Value> {
         let (a, b) = (self.in_register(a), self.in_register(b));
         if !round.is_empty() {
-            return self.by_double("div_f32", &[a, b], round, flush);
+            return self.via_f64("div_f32", &[a, b], round, flush);
         }
         let inverse = self.mufu(M::RCP, b);
         let doubtful = self.emit_p(Op::FCHK, &[], &[a, b]);
@@ -320,13 +319,13 @@ impl Lower<'_, '_> {
         let quotient = self.fused(a, inverse.into(), RZ);
         let rest = self.fused(b.negated(), quotient.into(), a);
         let quotient = self.fused(inverse.into(), rest.into(), quotient.into());
-        self.where_holds((doubtful, false), quotient, |l| l.by_double("div_f32", &[a, b], round, flush))
+        self.select_lazily((doubtful, false), quotient, |l| l.via_f64("div_f32", &[a, b], round, flush))
     }
 
     fn rcp32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
         let a = self.in_register(a);
         if !round.is_empty() {
-            return self.by_double("div_f32", &[ONE, a], round, flush);
+            return self.via_f64("div_f32", &[ONE, a], round, flush);
         }
         // The exponent is neither of the two least nor of the two greatest (the sign is masked away).
         let shifted = self.emit(Op::IADD3, &[], 1, &[a, Arg::Imm(0x0180_0000), RZ]);
@@ -335,13 +334,13 @@ impl Lower<'_, '_> {
         let inverse = self.mufu(M::RCP, a);
         let error = self.fused(a.negated(), inverse.into(), ONE);
         let inverse = self.fused(inverse.into(), error.into(), inverse.into());
-        self.where_holds((safe, true), inverse, |l| l.by_double("div_f32", &[ONE, a], round, flush))
+        self.select_lazily((safe, true), inverse, |l| l.via_f64("div_f32", &[ONE, a], round, flush))
     }
 
     fn sqrt32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
         let a = self.in_register(a);
         if !round.is_empty() {
-            return self.by_double("sqrt_f32", &[a], round, flush);
+            return self.via_f64("sqrt_f32", &[a], round, flush);
         }
         // From 2^-101 up to infinity, as the bits of positive floats are ordered.
         let shifted = self.emit(Op::IADD3, &[], 1, &[a, Arg::Imm(-0x0d00_0000), RZ]);
@@ -351,11 +350,11 @@ impl Lower<'_, '_> {
         let half = self.emit(Op::FMUL, &[M::FTZ], 1, &[inverse.into(), HALF]);
         let rest = self.fused(Arg::from(root).negated(), root.into(), a);
         let root = self.fused(rest.into(), half.into(), root.into());
-        self.where_holds((doubtful, false), root, |l| l.by_double("sqrt_f32", &[a], round, flush))
+        self.select_lazily((doubtful, false), root, |l| l.via_f64("sqrt_f32", &[a], round, flush))
     }
 
-    /// The library's f64 result, rounded to f32 once more: it is exact or near enough that the two roundings are one.
-    fn by_double(&mut self, name: &str, args: &[Arg], round: &[M], flush: bool) -> Option<Value> {
+    /// The library's f64 result, rounded to f32: it is exact or close enough that double rounding is innocuous.
+    fn via_f64(&mut self, name: &str, args: &[Arg], round: &[M], flush: bool) -> Option<Value> {
         let mut args = args.to_vec();
         if flush {
             for arg in &mut args {
@@ -368,7 +367,7 @@ impl Lower<'_, '_> {
         if !flush {
             return Some(result);
         }
-        // Flushed is what is too small after it was rounded to 24 bits: those of 2^64 times as much tell.
+        // A result is flushed if it is subnormal after rounding to 24 bits, which 2^64 times the result shows.
         let scaled = self.emit(Op::DMUL, &[], 2, &[wide.into(), TWO_TO_64_64]);
         let scaled = self.emit(Op::F2F, &modifiers, 1, &[scaled.into()]);
         let args = [PT, Arg::from(scaled).absolute(), TWO_TO_MINUS_62, PT];
@@ -413,13 +412,13 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A function of the high word, with zeros below its result.
+    /// MUFU on the high word, with zero as the low word of the result.
     fn high_word_function(&mut self, function: M, a: Value) -> Value {
         let high = self.mufu(function, Arg::word(a, 1));
         self.pack(&[Arg::Imm(0), high.into()])
     }
 
-    /// The comparison says which one it is, and whether both are NaN: then the second, made quiet, is the result.
+    /// The comparison selects the operand, and whether both are NaN: then the result is the second, made quiet.
     pub(crate) fn min_max64(&mut self, which: M, a: Value, b: Value) -> Value {
         let (first, nan) = (self.kernel.code.value(File::P, 1), self.kernel.code.value(File::P, 1));
         self.emit_to(Op::DSETP, &[which, M::AND], &[first, nan], &[a.into(), b.into(), PT]);
@@ -461,7 +460,7 @@ impl<'a> Lower<'_, 'a> {
         let sum = self.fused(RZ, Arg::word(b, 1), Arg::word(quotient, 1));
         let args = [PT, Arg::from(sum).absolute(), Arg::Imm(0x0010_0000), not_small.into()];
         let safe = self.emit_p(Op::FSETP, &[M::GT, M::AND], &args);
-        self.where_holds((safe, true), quotient, |l| l.routine("div_f64", &slow)?.first().copied())
+        self.select_lazily((safe, true), quotient, |l| l.routine("div_f64", &slow)?.first().copied())
     }
 
     fn rcp64(&mut self, b: Value, round: &[M]) -> Option<Value> {
@@ -475,7 +474,7 @@ impl<'a> Lower<'_, 'a> {
         // The low word of the estimate also tells the exponents at both ends.
         let args = [PT, Arg::from(low).absolute(), Arg::Imm(0x0040_0402), PT];
         let safe = self.emit_p(Op::FSETP, &[M::GEU, M::AND], &args);
-        self.where_holds((safe, true), inverse, |l| l.reciprocal64(b, round))
+        self.select_lazily((safe, true), inverse, |l| l.reciprocal64(b, round))
     }
 
     /// The library's division of 1.
@@ -508,7 +507,7 @@ impl<'a> Lower<'_, 'a> {
         let half = self.pack(&[Arg::word(inverse, 0), half_high.into()]);
         let rest = self.fused64(root.into(), Arg::not(root), a.into());
         let root = self.fused64(rest.into(), half.into(), root.into());
-        self.where_holds((doubtful, false), root, |l| l.routine("sqrt_f64", &slow)?.first().copied())
+        self.select_lazily((doubtful, false), root, |l| l.routine("sqrt_f64", &slow)?.first().copied())
     }
 
     fn rsqrt64(&mut self, a: Value) -> Option<Value> {
@@ -516,7 +515,7 @@ impl<'a> Lower<'_, 'a> {
         let inverse = self.refined_inverse_root(a, estimate);
         let shifted = self.emit(Op::IADD3, &[], 1, &[Arg::word(a, 1), Arg::Imm(-0x0010_0000), RZ]);
         let doubtful = self.compare_integers(M::GE, false, &[shifted.into()], &[Arg::Imm(0x7fe0_0000)]);
-        self.where_holds((doubtful, false), inverse, |l| {
+        self.select_lazily((doubtful, false), inverse, |l| {
             l.routine("rsqrt_f64", &[a.into()])?.first().copied()
         })
     }

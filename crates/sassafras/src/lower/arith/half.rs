@@ -1,7 +1,7 @@
-//! Arithmetic of f16, bf16 and their pairs, and of one of them with an f32.
+//! Lowers arithmetic of f16, bf16 and their packed pairs, and of a half with an f32.
 //!
-//! The machine works on pairs. A single half is read into both places, and what is then in the upper half of the
-//! result means nothing.
+//! The machine works on packed pairs. A single half is broadcast to both halves of a source, and the upper half of the
+//! result is ignored.
 
 use crate::lower::Lower;
 use crate::lower::arith::convert::{ftz, rounding};
@@ -23,7 +23,7 @@ impl<'a> Lower<'_, 'a> {
         self.set(ins.get(0)?, value)
     }
 
-    /// A source of an operation on halves: a pair, or a single half in both places.
+    /// A source operand: a packed pair, or a single half in both halves.
     pub(crate) fn half_operand(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
         let word = self.word(operand, ty)?;
         let word = self.in_register(word);
@@ -36,7 +36,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let bf16 = ty.name().starts_with("bf16");
         let format: &[M] = if bf16 { &[M::BF16_V2] } else { &[] };
-        // To nearest is the only rounding.
+        // Round-to-nearest is the only mode.
         ins.flag("rn");
         let mut args = Vec::new();
         for i in 1..ins.len() {
@@ -57,7 +57,7 @@ impl<'a> Lower<'_, 'a> {
             ("sub", [a, b]) => (Op::HADD2, vec![*a, b.negated()]),
             ("mul", [a, b]) => (Op::HMUL2, vec![*a, *b]),
             ("fma", [a, b, c]) => (Op::HFMA2, vec![*a, *b, *c]),
-            // Nothing is added to -0·0: this way it works before sm_90 as well.
+            // `-0 * 0 + a` changes no bit of the operand: this form exists before sm_90 as well.
             ("abs", [a]) if bf16 => (Op::HFMA2, vec![Arg::MinusZero, RZ, a.absolute()]),
             ("neg", [a]) if bf16 => (Op::HFMA2, vec![Arg::MinusZero, RZ, a.negated()]),
             ("abs", [a]) => (Op::HADD2, vec![a.absolute(), Arg::MinusZero]),
@@ -79,9 +79,9 @@ impl<'a> Lower<'_, 'a> {
         Some(self.emit(Op::HMNMX2, &modifiers, 1, &args))
     }
 
-    /// The machine's functions of one half; of a pair, one after the other.
+    /// MUFU on one half; of a pair, one after the other.
     fn half_function(&mut self, ins: &Ins<'a>, ty: Type) -> Option<Value> {
-        // The unit has its own way with subnormal numbers, whatever is written.
+        // The unit handles subnormals in its own way, with and without `.ftz`.
         ins.flag("ftz");
         if !ins.flag("approx") {
             return None;
@@ -95,7 +95,7 @@ impl<'a> Lower<'_, 'a> {
             return Some(low);
         }
         let high = self.emit(Op::MUFU, &[function, format], 1, &[source.suffixed(M::H1)]);
-        // Bytes 0 and 1 of the one, then of the other.
+        // Bytes 0 and 1 of both.
         Some(self.emit(Op::PRMT, &[], 1, &[low.into(), Arg::Imm(0x5410), high.into()]))
     }
 

@@ -1,10 +1,10 @@
-//! Integer arithmetic.
+//! Lowers integer arithmetic.
 //!
-//! The carry flag of `.cc` is the machine's: of a subtraction it says that there was no borrow. PTX calls it a borrow,
-//! but ptxas hands the same flag from any `.cc` to any `addc` or `subc`, and so do we.
+//! The carry flag of `.cc` is the machine's: of a subtraction it means no borrow. PTX calls it a borrow, but ptxas
+//! passes the same flag from any `.cc` to any `addc` or `subc`, and so do we.
 //!
-//! On an H200 all results are ptxas's, but for two of its mistakes: `madc.hi.sat.s32` does not saturate, and `madc.hi.s16`
-//! takes the upper half of a product of 64 bits.
+//! On an H200 all results are ptxas's, but for two of its mistakes: `madc.hi.sat.s32` does not saturate, and
+//! `madc.hi.s16` takes the upper half of a 64-bit product.
 
 use crate::lower::Lower;
 use crate::lower::arith::words::{Words, imm, u32_unless};
@@ -15,7 +15,7 @@ use ptx::Type;
 use sass::{M, Op, operands as machine};
 use smallvec::smallvec;
 
-/// Which part of a product is wanted.
+/// Which half of a product.
 #[derive(Clone, Copy, PartialEq)]
 enum Half {
     Low,
@@ -76,10 +76,10 @@ impl<'a> Lower<'_, 'a> {
         self.set_words(ins, &sum)
     }
 
-    /// The signed sum or difference of words, or what is nearest to it if it overflowed: that is, if its sign differs
-    /// from a's though a's and b's (or -b's) are the same.
+    /// Saturates a signed sum or difference. It overflowed if its sign differs from a's though a and b (or -b) have the
+    /// same sign.
     fn saturated_sum(&mut self, a: Arg, b: Arg, minus: bool, sum: Arg) -> Words {
-        // Bit 4a + 2b + s of each table speaks of the signs a, b, s.
+        // Bit 4a + 2b + s of each truth table is for the signs a, b, s.
         let (above, below) = if minus { (1 << 0b011, 1 << 0b100) } else { (1 << 0b001, 1 << 0b110) };
         let (a, b) = (self.in_register(a), self.in_register(b));
         let mut overflow = |table: i64| -> Arg {
@@ -92,20 +92,20 @@ impl<'a> Lower<'_, 'a> {
         self.choose(below, &[imm(i32::MIN as u32)], &clamped)
     }
 
-    /// The signed sum of words, or what is nearest to it.
+    /// The saturated signed sum of words.
     pub(crate) fn add_saturated(&mut self, a: Arg, b: Arg) -> Arg {
         let sum = self.add(&[a], &[b]);
         self.saturated_sum(a, b, false, sum[0])[0]
     }
 
-    /// Two sums of 16 bits.
+    /// Two 16-bit sums.
     fn add_pairs(&mut self, ins: &Ins<'a>, ty: Type) -> Option<()> {
         let (a, b) = (self.word(ins.get(1)?, ty)?, self.word(ins.get(2)?, ty)?);
         let a = self.in_register(a);
         let sum = match self.offers(Op::VIADD, &[M::_16x2], &[machine::r(2); 3]) {
             true => self.emit(Op::VIADD, &[M::_16x2], 1, &[a, b]),
             false => {
-                // The upper halves without what the lower ones carry.
+                // The upper halves without the carry of the lower ones.
                 let upper = self.lop3(a, imm(0xffff_0000), RZ, 0xc0);
                 let (low, high) = (self.add(&[a], &[b]), self.add(&[upper.into()], &[b]));
                 self.prmt(low[0], 0x7610, high[0])
@@ -160,7 +160,7 @@ impl<'a> Lower<'_, 'a> {
         smallvec![Arg::word(low, 0), high[0]]
     }
 
-    /// The upper half of a product of extended numbers.
+    /// The upper half of the product of extended numbers.
     fn high_product(&mut self, ty: Type, a: &[Arg], b: &[Arg]) -> Words {
         let signed = ty.is_signed();
         match (a, b) {
@@ -176,7 +176,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Long multiplication. The two products in the middle and the carry of the lowest add up to at most 65 bits.
+    /// Schoolbook multiplication. The two middle products and the carry of the lowest sum up to at most 65 bits.
     pub(crate) fn high_product64(&mut self, signed: bool, a: [Arg; 2], b: [Arg; 2]) -> Words {
         let wide = [M::WIDE, M::U32];
         let first = self.imad(&wide, 2, a[1], b[0], RZ);
@@ -208,13 +208,13 @@ impl<'a> Lower<'_, 'a> {
         (self.kernel.code.value(File::R, words), self.kernel.code.value(File::P, 1))
     }
 
-    /// `IMAD`, constant factors second.
+    /// `IMAD`, with a constant factor as the second operand.
     pub(crate) fn imad(&mut self, modifiers: &[M], words: u8, a: Arg, b: Arg, c: Arg) -> Value {
         let (a, b) = if matches!(a, Arg::Imm(_)) { (b, a) } else { (a, b) };
         self.emit(Op::IMAD, modifiers, words, &[a, b, c])
     }
 
-    /// What is added to a product of 64 bits, as one operand.
+    /// The 64-bit addend, as one operand.
     fn accumulator(&mut self, c: &[Arg]) -> Arg {
         if c.iter().all(|word| *word == RZ) { RZ } else { self.value(c).into() }
     }
@@ -231,7 +231,7 @@ impl<'a> Lower<'_, 'a> {
         self.set(ins.get(0)?, sum)
     }
 
-    /// Products of 24 bits: bits 0 to 31, or 16 to 47.
+    /// `mul24`: bits 0 to 31 of the product, or 16 to 47.
     fn multiply24(&mut self, ins: &Ins<'a>, half: Half) -> Option<()> {
         let ty = ins.ty()?;
         let (a, b) = (self.word(ins.get(1)?, ty)?, self.word(ins.get(2)?, ty)?);
@@ -255,7 +255,7 @@ impl<'a> Lower<'_, 'a> {
         self.set_words(ins, &sum)
     }
 
-    /// `elements` are the names of a's elements, unsigned and signed; b's are bytes.
+    /// `elements` are the modifiers of a's elements, unsigned and signed; b's are bytes.
     fn dot_product(&mut self, ins: &Ins<'a>, kind: &[M], elements: [M; 2]) -> Option<()> {
         let types = ins.types();
         let [a_type, b_type] = types[..] else { return None };
@@ -283,7 +283,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// What has to do with signs alone.
+/// Sign operations.
 impl<'a> Lower<'_, 'a> {
     fn abs_or_neg(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
@@ -338,7 +338,7 @@ impl<'a> Lower<'_, 'a> {
         if relu { self.extreme(true, signed, &result, &[RZ]) } else { result }
     }
 
-    /// Both halves at once, if the machine can.
+    /// Packed 16-bit form, if the machine has it.
     fn extreme_pairs(&mut self, pair: M, max: bool, relu: bool, a: Arg, b: Arg) -> Option<Value> {
         let modifiers: &[M] = if relu { &[pair, M::RELU] } else { &[pair] };
         let registers = [machine::r(2), machine::r(2), machine::r(2), machine::pt()];
@@ -369,7 +369,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The place of the highest one of a word, or all ones if there is none.
+    /// The index of the highest set bit of a word, or all ones if there is none.
     fn highest(&mut self, word: Arg) -> Arg {
         self.emit(Op::FLO, &[M::U32], 1, &[word]).into()
     }
@@ -387,7 +387,7 @@ impl<'a> Lower<'_, 'a> {
         self.subtract(&[width], &[highest])[0]
     }
 
-    /// Of a signed number, the place of the highest bit that differs from the sign.
+    /// XORs a signed number with its sign: the highest set bit is then the highest that differs from the sign.
     fn without_sign(&mut self, signed: bool, a: &[Arg]) -> Words {
         if !signed {
             return a.into();
@@ -406,7 +406,7 @@ impl<'a> Lower<'_, 'a> {
         self.choose(found.into(), &above, &[low])[0]
     }
 
-    /// By how much to shift left so that the bit of [`Lower::leading_one`] is the highest.
+    /// The left shift that moves the bit of [`Lower::leading_one`] to the top.
     fn shift_to_leading_one(&mut self, signed: bool, a: &[Arg]) -> Arg {
         let a = self.without_sign(signed, a);
         let amounts: Words =
@@ -426,22 +426,22 @@ impl<'a> Lower<'_, 'a> {
         self.set_words(ins, &result)
     }
 
-    /// `bfe`. Of place and length only the lowest byte counts for words; ptxas takes all of it for longer numbers.
+    /// `bfe`. For words only the low byte of position and length counts; for 64 bits ptxas takes all bits.
     fn extract_bits(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let a = self.number(ins.get(1)?, ty)?;
-        let (place, length) = (self.word(ins.get(2)?, Type::U32)?, self.word(ins.get(3)?, Type::U32)?);
+        let (position, length) = (self.word(ins.get(2)?, Type::U32)?, self.word(ins.get(3)?, Type::U32)?);
         if let [word] = a[..] {
-            let (place, length) = (self.field(place, 0, 1, false), self.field(length, 0, 1, false));
-            let shifted = self.shift_right(ty.is_signed(), &[word], place);
+            let (position, length) = (self.field(position, 0, 1, false), self.field(length, 0, 1, false));
+            let shifted = self.shift_right(ty.is_signed(), &[word], position);
             let result = self.emit(Op::SGXT, u32_unless(ty.is_signed()), 1, &[shifted[0], length]);
             return self.set(ins.get(0)?, result);
         }
         let mask = self.low_ones(length);
-        let shifted = self.shift_right(ty.is_signed(), &a, place);
+        let shifted = self.shift_right(ty.is_signed(), &a, position);
         let mut field = self.bitwise(&shifted, &mask, 0xc0);
         if ty.is_signed() {
-            // The field's own sign; a length of 0 shifts everything out.
+            // The sign of the field; a length of 0 shifts everything out.
             let last = self.add(&[length], &[Arg::Imm(-1)]);
             let sign = self.shift_right(false, &field, last[0]);
             let negative = self.relation(M::NE, false, &sign, &[RZ, RZ]);
@@ -452,28 +452,28 @@ impl<'a> Lower<'_, 'a> {
         self.set_words(ins, &field)
     }
 
-    /// 64 bits of which the lowest are ones.
+    /// A 64-bit mask of low ones.
     fn low_ones(&mut self, count: Arg) -> Words {
         let one = [self.in_register(Arg::Imm(1)), RZ];
         let power = self.shift_left(&one, count);
         self.add(&power, &[Arg::Imm(-1), Arg::Imm(-1)])
     }
 
-    /// `bfi`; see [`Lower::extract_bits`] for place and length.
+    /// `bfi`; see [`Lower::extract_bits`] for position and length.
     fn insert_bits(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let (field, into) = (self.number(ins.get(1)?, ty)?, self.number(ins.get(2)?, ty)?);
-        let (place, length) = (self.word(ins.get(3)?, Type::U32)?, self.word(ins.get(4)?, Type::U32)?);
+        let (position, length) = (self.word(ins.get(3)?, Type::U32)?, self.word(ins.get(4)?, Type::U32)?);
         if let ([field], [into]) = (&field[..], &into[..]) {
-            let (place, length) = (self.field(place, 0, 1, false), self.field(length, 0, 1, false));
-            let shifted = self.shift_left(&[*field], place);
-            let mask = self.emit(Op::BMSK, &[], 1, &[place, length]);
+            let (position, length) = (self.field(position, 0, 1, false), self.field(length, 0, 1, false));
+            let shifted = self.shift_left(&[*field], position);
+            let mask = self.emit(Op::BMSK, &[], 1, &[position, length]);
             let result = self.lop3(shifted[0], mask.into(), *into, 0xe2);
             return self.set(ins.get(0)?, result);
         }
         let mask = self.low_ones(length);
         let field = self.bitwise(&field, &mask, 0xc0);
-        let (field, mask) = (self.shift_left(&field, place), self.shift_left(&mask, place));
+        let (field, mask) = (self.shift_left(&field, position), self.shift_left(&mask, position));
         let result: Words = (0..2).map(|i| self.lop3(field[i], into[i], mask[i], 0xf4).into()).collect();
         self.set_words(ins, &result)
     }

@@ -9,7 +9,7 @@ use ptx::Type;
 use ptx::ast::Operand;
 use sass::{M, Op};
 
-/// Truth tables: bit 4a + 2b + c.
+/// LUTs: bit 4a + 2b + c.
 const AND: u8 = 0xc0;
 const OR: u8 = 0xfc;
 const XOR: u8 = 0x3c;
@@ -101,7 +101,7 @@ impl<'a> Lower<'_, 'a> {
     fn shift(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let by = match self.word(ins.get(2)?, Type::U32)? {
-            // More than the width counts as the width.
+            // Shifts by more than the width are clamped to the width.
             Arg::Imm(n) => Arg::Imm(i64::from((n as u32).min(64))),
             by => by,
         };
@@ -124,7 +124,7 @@ impl<'a> Lower<'_, 'a> {
         let (low, high) = (self.word(ins.get(1)?, ty)?, self.word(ins.get(2)?, ty)?);
         let by = self.word(ins.get(3)?, Type::U32)?;
         let wrap: &[M] = if ins.one_of(&["wrap", "clamp"])? == "wrap" { &[M::W] } else { &[] };
-        // To the left the upper word is wanted, to the right the lower one.
+        // A left shift takes the upper word, a right shift the lower one.
         let modifiers = match ins.mnemonic() {
             "shf.l" => [&[M::L], wrap, &[M::U32, M::HI]].concat(),
             _ => [&[M::R], wrap, &[M::U32]].concat(),
@@ -150,12 +150,12 @@ impl<'a> Lower<'_, 'a> {
         self.set(ins.get(0)?, value)
     }
 
-    /// The bits of `table` that the bits of a, b and c choose.
+    /// LOP3 with the truth table `table`.
     pub(crate) fn lop3(&mut self, a: Arg, b: Arg, c: Arg, table: i64) -> Value {
         self.emit(Op::LOP3, &[M::LUT], 1, &[a, b, c, Arg::Imm(table), NOT_PT])
     }
 
-    /// The same for two predicates.
+    /// PLOP3 of two predicates.
     pub(crate) fn plop3(&mut self, a: Arg, b: Arg, table: u8) -> Value {
         self.emit_p(Op::PLOP3, &[M::LUT], &[PT, a, b, PT, Arg::Imm(table.into()), Arg::Imm(0)])
     }

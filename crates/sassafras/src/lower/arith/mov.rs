@@ -36,7 +36,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Elements of 8 to 64 bits side by side.
+    /// Packs elements of 8 to 64 bits.
     fn packed(&mut self, list: &[Operand], bits: u32) -> Option<Value> {
         let ty = Type::bits_of(bits)?;
         let mut words = Vec::new();
@@ -55,7 +55,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.value(&words))
     }
 
-    /// The lower halves or bytes of two words in one; a single one stays.
+    /// Packs the low halves or bytes of two words; a single one is unchanged.
     fn joined(&mut self, pair: &[Arg], selector: u32) -> Arg {
         match *pair {
             [low, high] => self.prmt(low, selector, high).into(),
@@ -63,7 +63,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Gives each register its element of 8 or 16 bits.
+    /// Unpacks elements of 8 or 16 bits to registers.
     fn unpack_elements(&mut self, list: &[Operand], bits: u32, value: Value) -> Option<()> {
         if (list.len() as u32 * bits).div_ceil(32) != u32::from(self.kernel.code.values[value].words) {
             return None;
@@ -81,7 +81,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// An address as wide as its register.
+    /// An address, resized to its register.
     fn resized(&mut self, address: Value, ty: Type) -> Option<Value> {
         match (self.kernel.code.values[address].words, ty.bits()) {
             (1, 64) => Some(self.pack(&[address.into(), Arg::Imm(0)])),
@@ -98,11 +98,11 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// `cvt.pack`: a and b, each as near as its narrow type comes to it, b below, and above them the lower bits of c.
+    /// `cvt.pack`: a and b saturated to the narrow type, b below a, and the low bits of c above them.
     pub(crate) fn convert_pack(&mut self, ins: &Ins<'a>) -> Option<()> {
         let types = ins.types();
         let [to, from, ..] = types[..] else { return None };
-        // Saturation is not a choice: the table has no form without.
+        // `.sat` is mandatory.
         ins.flag("sat");
         let (a, b) = (self.word(ins.get(1)?, from)?, self.word(ins.get(2)?, from)?);
         let c = if ins.len() == 4 { self.word(ins.get(3)?, Type::U32)? } else { RZ };
@@ -115,13 +115,13 @@ impl<'a> Lower<'_, 'a> {
         };
         let value = match name {
             Some(name) => self.emit(Op::I2IP, &[name, M::S32, M::SAT], 1, &[a, b, c]),
-            None => self.packed_by_hand(to.bits(), to.name().starts_with('s'), a, b, c),
+            None => self.pack_with_shifts(to.bits(), to.name().starts_with('s'), a, b, c),
         };
         self.set(ins.get(0)?, value)
     }
 
-    /// `cvt.pack` for types of 2 and 4 bits.
-    fn packed_by_hand(&mut self, bits: u32, signed: bool, a: Arg, b: Arg, c: Arg) -> Value {
+    /// `cvt.pack` to types of 2 and 4 bits, which I2IP lacks.
+    fn pack_with_shifts(&mut self, bits: u32, signed: bool, a: Arg, b: Arg, c: Arg) -> Value {
         let mask = (1i64 << bits) - 1;
         let (least, most) = if signed { (-(mask + 1) / 2, mask / 2) } else { (0, mask) };
         let mut narrow = |arg: Arg| {

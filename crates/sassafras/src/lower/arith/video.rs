@@ -1,18 +1,18 @@
-//! The video instructions, scalar and SIMD. No machine since sm_75 has more of them than VABSDIFF and VABSDIFF4.
+//! Lowers the video instructions, scalar and SIMD. Since sm_75 the machine has only VABSDIFF and VABSDIFF4 of them.
 //!
-//! What they mean is the manual's pseudo-code, computed with numbers that hold every intermediate result: signed, of
-//! one word if both operands are bytes or halves, else of two. ptxas agrees in all SIMD instructions. In scalar ones its
-//! code departs from the manual, and from itself, in these places (checked on an H200), where we follow the manual:
+//! They follow the manual's pseudo-code, computed with numbers that hold every intermediate result: signed, of one word
+//! if both operands are bytes or halves, else of two. ptxas agrees for all SIMD instructions. For scalar ones its code
+//! departs from the manual, and from itself, in these cases (checked on an H200), where we follow the manual:
 //!
 //! | form | ptxas |
 //! |---|---|
 //! | `d.h1` | merges the upper half of the result, not the lower |
 //! | `.sat` with `d.b0` … `d.h1` and a negative result | the largest number |
 //! | `.sat` of `.u32` and 2^32 or more | the lower 32 bits |
-//! | `.min`, `.max` | compares results of more than 32 bits after cutting them, or with a wrong sign |
+//! | `.min`, `.max` | compares results of more than 32 bits after truncation, or with a wrong sign |
 //! | `vmad` with `.u32` words | multiplies some of them as signed |
 //!
-//! One place is left open by the manual, which gives `vshl` 33 bits for its result: as in ptxas's code, it has 34.
+//! The manual leaves one case open: it gives `vshl` 33 bits for its result. As in ptxas's code, it has 34.
 
 use crate::lower::Lower;
 use crate::lower::arith::words::{Words, imm, u32_unless};
@@ -26,7 +26,7 @@ use ptx::words::Kind;
 use sass::{M, Op};
 use smallvec::smallvec;
 
-/// Some bytes of a word.
+/// A byte range of a word.
 #[derive(Clone, Copy, PartialEq)]
 struct Lane {
     first: u32,
@@ -37,7 +37,7 @@ impl Lane {
     const WORD: Lane = Lane { first: 0, bytes: 4 };
 }
 
-/// What is done with two numbers.
+/// The operation on two numbers.
 #[derive(Clone, Copy)]
 enum Operation {
     Add,
@@ -119,7 +119,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Gives a destination its word; the lane that it names is merged already.
+    /// Writes a destination's register; the selected lane is merged already.
     fn set_register(&mut self, to: &Operand, word: Arg) -> Option<()> {
         let value = self.copy(word);
         match to {
@@ -128,13 +128,13 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A signed number equal to a lane of a word: of one word, but of two for a whole unsigned word.
+    /// A lane of a word as a signed number: of one word, but of two for a whole unsigned word.
     fn video_number(&mut self, word: Arg, lane: Lane, signed: bool) -> Words {
         let low = self.field(word, lane.first, lane.bytes, signed);
         if lane == Lane::WORD && !signed { smallvec![low, RZ] } else { smallvec![low] }
     }
 
-    /// A signed number with more words.
+    /// Sign-extends a number to more words.
     fn sign_extended(&mut self, number: &[Arg], words: usize) -> Words {
         let mut wide = Words::from(number);
         if wide.len() < words {
@@ -149,7 +149,7 @@ impl<'a> Lower<'_, 'a> {
         (self.sign_extended(a, words), self.sign_extended(b, words))
     }
 
-    /// A signed number, or what is nearest to it among the numbers of a type.
+    /// Clamps a signed number to the range of a type.
     fn nearest(&mut self, number: &[Arg], signed: bool, bits: u32) -> Words {
         if (signed, bits) == (false, 32) {
             return self.nearest_unsigned(number);
@@ -181,13 +181,13 @@ impl<'a> Lower<'_, 'a> {
         let sign = self.shift_right(true, &number[..1], Arg::Imm(31))[0];
         let Some(high) = self.all_above(number, sign) else { return number.into() };
         let outside = self.relation(M::NE, false, &[high], &[RZ]);
-        // All ones or none, and so the largest or the smallest number, for the sign that the number really has.
+        // All ones or zero by the true sign of the number, and so the largest or the smallest value.
         let really = self.shift_right(true, &number[number.len() - 1..], Arg::Imm(31))[0];
         let limit = self.lop3(really, imm(i32::MAX as u32), RZ, 0x3c);
         self.choose(outside.into(), &[limit.into()], &number[..1])
     }
 
-    /// The words above the lowest, together, each exclusive-or the same word. `None` if there are none.
+    /// ORs the words above the lowest, each XORed with the same word. `None` if there are none.
     fn all_above(&mut self, number: &[Arg], word: Arg) -> Option<Arg> {
         match *number {
             [_, middle] if word == RZ => Some(middle),
@@ -213,7 +213,7 @@ impl<'a> Lower<'_, 'a> {
         let (a, b) = (self.video_word(a_operand, a_type)?, self.video_word(b_operand, b_type)?);
         let a = self.video_number(a, self.video_lane(a_operand), a_type.is_signed());
         let b = self.video_number(b, self.video_lane(b_operand), b_type.is_signed());
-        // Two signed words take 33 bits to add.
+        // The sum of two signed words takes 33 bits.
         let narrow = self.video_lane(a_operand) != Lane::WORD && self.video_lane(b_operand) != Lane::WORD;
         let (a, b) = if narrow { (a, b) } else { (self.sign_extended(&a, 2), self.sign_extended(&b, 2)) };
         let mut result = self.video_operation(Operation::of(ins)?, &a, &b);
@@ -266,7 +266,7 @@ impl<'a> Lower<'_, 'a> {
     /// Half the sum, rounded away from zero only if that is not negative.
     fn video_average(&mut self, a: &[Arg], b: &[Arg]) -> Words {
         let sum = self.add(a, b);
-        // One more, unless the sign is set.
+        // Plus one, unless the sign is set.
         let sign = self.shift_right(true, &sum, Arg::Imm(31));
         let rounded = self.add(&sum, &[Arg::Imm(1)]);
         let rounded = self.add(&rounded, &sign);
@@ -293,7 +293,7 @@ impl<'a> Lower<'_, 'a> {
         let [_, a_type, b_type] = types[..] else { return None };
         let (a, b, c) = (ins.get(1)?, ins.get(2)?, ins.get(3)?);
         let minus_product = self.is_negated(a) != self.is_negated(b);
-        // The destination's own type says nothing about the result.
+        // The destination's type doesn't affect the result.
         let signed = a_type.is_signed() || b_type.is_signed() || minus_product || self.is_negated(c);
         let product = self.video_product([a, b], [a_type, b_type])?;
         let c_word = self.video_word(c, Type::U32)?;

@@ -1,7 +1,7 @@
-//! Integers of one or two words: what the families of integer, logic and video instructions share.
+//! Integer arithmetic on one or two words, shared by the integer, logic and video instructions.
 //!
-//! A number is its words, the low one first. Numbers of 8 and 16 bits are one word, and whoever needs to know their
-//! upper bits extends them first ([`Lower::field`]). All operations work modulo 2^32 or 2^64.
+//! A number is its words, the low one first. Numbers of 8 and 16 bits are one word with undefined upper bits;
+//! operations that read those extend first ([`Lower::field`]). All arithmetic is modulo 2^32 or 2^64.
 
 use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ};
@@ -13,7 +13,7 @@ use smallvec::{SmallVec, smallvec};
 
 pub type Words = SmallVec<[Arg; 2]>;
 
-/// The modifiers of a type's sign where signed is silent.
+/// `.U32` for unsigned; signed is the default.
 pub fn u32_unless(signed: bool) -> &'static [M] {
     if signed { &[] } else { &[M::U32] }
 }
@@ -28,7 +28,7 @@ fn is_constant(arg: &Arg) -> bool {
 
 /// Reading and writing.
 impl Lower<'_, '_> {
-    /// An integer operand; of one with 16 bits the upper half means nothing.
+    /// An integer operand; the upper half of a 16-bit one is undefined.
     pub(crate) fn number(&mut self, operand: &Operand, ty: Type) -> Option<Words> {
         match ty.bits() {
             64 => self.words(operand, ty).map(Words::from),
@@ -37,7 +37,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// An integer operand, extended to a word as its type says.
+    /// An integer operand, sign- or zero-extended to a word.
     pub(crate) fn extended_number(&mut self, operand: &Operand, ty: Type) -> Option<Words> {
         let mut number = self.number(operand, ty)?;
         if ty.bits() == 16 {
@@ -46,7 +46,7 @@ impl Lower<'_, '_> {
         Some(number)
     }
 
-    /// Some bytes of a word from byte `first` on, extended to a word.
+    /// Bytes of a word from byte `first` on, extended to a word.
     pub(crate) fn field(&mut self, word: Arg, first: u32, bytes: u32, signed: bool) -> Arg {
         let above = 32 - 8 * bytes;
         match word {
@@ -56,7 +56,7 @@ impl Lower<'_, '_> {
                 imm(if signed { (top as i32 >> above) as u32 } else { top >> above })
             }
             _ => {
-                // Each digit of the selector names a byte; 8 more repeats its sign, and 7 is a byte of RZ.
+                // A selector digit is a byte number; bit 3 replicates its sign, and 7 is a byte of RZ.
                 let last = first + bytes - 1;
                 let fill = if signed { 8 + last } else { 7 };
                 let digit = |i: u32| if i < bytes { first + i } else { fill };
@@ -66,14 +66,14 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A word whose bytes from `first` on are the lowest ones of another.
+    /// Replaces the bytes of a word from `first` on by the low bytes of another.
     pub(crate) fn replaced(&mut self, word: Arg, first: u32, bytes: u32, by: Arg) -> Value {
         let digit = |i: u32| if (first..first + bytes).contains(&i) { i - first } else { 4 + i };
         let selector = (0..4).map(|i| digit(i) << (4 * i)).sum();
         self.prmt(by, selector, word)
     }
 
-    /// Bytes of two words, chosen by the digits of a selector.
+    /// PRMT: bytes of two words, chosen by the digits of a selector.
     pub(crate) fn prmt(&mut self, a: Arg, selector: u32, b: Arg) -> Value {
         self.emit(Op::PRMT, &[], 1, &[a, imm(selector), b])
     }
@@ -89,7 +89,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Has the machine this operation, with these modifiers, on registers?
+    /// Does the machine have this operation, with these modifiers, on registers?
     pub(crate) fn offers(&self, op: Op, modifiers: &[M], operands: &[sass::Operand]) -> bool {
         sass::legal(self.machine.isa, op, modifiers, operands)
     }
@@ -124,7 +124,7 @@ impl Lower<'_, '_> {
         self.chain(a.iter().copied().zip(b.iter().copied()).collect(), carry, out)
     }
 
-    /// `a - b`, or `a + ~b + carry`. The carry out is that of `a + ~b + 1`: there was no borrow.
+    /// `a - b`, or `a + ~b + carry`. The carry out is that of `a + ~b + 1`: no borrow.
     pub(crate) fn difference(
         &mut self,
         a: &[Arg],
@@ -132,12 +132,12 @@ impl Lower<'_, '_> {
         carry: Option<Arg>,
         out: Option<Value>,
     ) -> Words {
-        // RZ takes no sign.
+        // RZ has no negation.
         let b: Words = b.iter().map(|word| if *word == RZ { Arg::Imm(0) } else { *word }).collect();
         let mut pairs: Vec<(Arg, Arg)> =
             a.iter().copied().zip(b.iter().map(|word| word.inverted())).collect();
         if let (None, [(_, first), ..], [low, ..]) = (carry, &mut pairs[..], &b[..]) {
-            // The machine's `-x` is `~x + 1` and so carries for 0, which the constant -0 would not.
+            // The machine computes `-x` as `~x + 1` and so carries for 0, which the constant -0 would not.
             let low = if *low == Arg::Imm(0) { self.in_register(*low) } else { *low };
             *first = low.negated();
         }
@@ -148,7 +148,7 @@ impl Lower<'_, '_> {
         let mut words = Words::new();
         let last = pairs.len() - 1;
         for (i, (a, b)) in pairs.into_iter().enumerate() {
-            // Constants go second.
+            // A constant is the second operand.
             let (a, b) = if is_constant(&a) { (b, a) } else { (a, b) };
             let word = self.kernel.code.value(File::R, 1);
             let carry_out = if i < last { Some(self.kernel.code.value(File::P, 1)) } else { out };
@@ -163,7 +163,7 @@ impl Lower<'_, '_> {
         words
     }
 
-    /// Is this relation true of a and b?
+    /// Compares a and b.
     pub(crate) fn relation(&mut self, relation: M, signed: bool, a: &[Arg], b: &[Arg]) -> Value {
         let sign = u32_unless(signed);
         match (a, b) {
@@ -183,7 +183,7 @@ impl Lower<'_, '_> {
         self.relation(M::LT, true, &a[a.len() - 1..], &[RZ])
     }
 
-    /// `yes` where the predicate holds, else `no`.
+    /// `predicate ? yes : no`.
     pub(crate) fn choose(&mut self, predicate: Arg, yes: &[Arg], no: &[Arg]) -> Words {
         let pairs = yes.iter().zip(no);
         pairs
@@ -203,7 +203,7 @@ impl Lower<'_, '_> {
         self.choose(negative.into(), &opposite, a)
     }
 
-    /// `|a - b|` of the numbers themselves, so without overflow, modulo 2^32 or 2^64.
+    /// `|a - b|` without overflow, modulo 2^32 or 2^64.
     pub(crate) fn distance(&mut self, signed: bool, a: &[Arg], b: &[Arg]) -> Words {
         if let ([a], [b], true) = (a, b, self.has(Op::VABSDIFF)) {
             return smallvec![self.emit(Op::VABSDIFF, u32_unless(signed), 1, &[*a, *b, RZ]).into()];
@@ -224,7 +224,7 @@ impl Lower<'_, '_> {
         self.choose(first.into(), a, b)
     }
 
-    /// The machine's minimum and maximum of words. VIMNMX names the signed type on some machines and not on others.
+    /// Minimum and maximum of words. VIMNMX has a modifier for signed on some machines and not on others.
     fn extreme_form(&self, signed: bool) -> (Op, &'static [M]) {
         let sign = u32_unless(signed);
         let on_registers = [machine::r(2), machine::r(2), machine::r(2), machine::pt()];
@@ -234,7 +234,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Shifts by up to the number's width; more counts as that.
+/// Shifts, clamped to the width.
 impl Lower<'_, '_> {
     pub(crate) fn shift_left(&mut self, a: &[Arg], by: Arg) -> Words {
         let low = self.emit(Op::SHF, &[M::L, M::U32], 1, &[a[0], by, RZ]);
@@ -252,12 +252,12 @@ impl Lower<'_, '_> {
         shifted
     }
 
-    /// The bits of `table` that the bits of a, b and c choose, word by word.
+    /// LOP3 word by word.
     pub(crate) fn bitwise(&mut self, a: &[Arg], b: &[Arg], table: u8) -> Words {
         let pairs = a.iter().zip(b);
         pairs
             .map(|(a, b)| {
-                // Of two operands only the second can be a constant; the operations are symmetric.
+                // Only the second operand can be a constant; the operations commute.
                 let (a, b) = if is_constant(a) { (b, a) } else { (a, b) };
                 self.lop3(*a, *b, RZ, i64::from(table)).into()
             })

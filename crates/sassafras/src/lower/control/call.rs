@@ -1,9 +1,9 @@
-//! Calls, and the `.param` variables of device functions.
+//! Lowers calls, and the `.param` variables of device functions.
 //!
 //! A `.param` variable of a body, or a formal parameter of a device function, has no address: its words are registers
-//! like any other ([`ParamWords`]), which `ld.param` and `st.param` read and write. A call moves them where the
-//! convention wants them. Only a formal parameter whose address is taken has one: it is copied to the stack on entry,
-//! and stays there, as with ptxas.
+//! ([`ParamWords`]), which `ld.param` and `st.param` read and write. A call moves them to the locations of the calling
+//! convention. Only a formal parameter whose address is taken is in memory: it is copied to the stack on entry, as with
+//! ptxas.
 
 use crate::context::target::TargetMachine;
 use crate::lower::Lower;
@@ -11,20 +11,21 @@ use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
 use crate::lower::operand_use::VALUE;
 use crate::lower::texture::gradient;
-use crate::mach::abi::{self, Asked, Convention, Shape, Signature, Slot};
+use crate::module::abi::{self, Asked, Convention, Shape, Signature, Slot};
 use crate::module::pragmas::Conventions;
+use crate::module::prototype::{Prototype, prototype, prototype_text, shape, shapes};
 use ori::{Arg, File, Fixed, Op, Part, Pseudo, Use, Value};
 use ptx::Type;
 use ptx::ast::{self, Item, Operand, Param, ParamPlace, Reg, Space, Stmt, Symbol, SymbolKind};
 use rustc_hash::FxHashMap;
 use sass::M;
 
-/// The words of the `.param` variables that are not in memory: numbers behind those of the declared registers.
+/// The words of `.param` variables that are not in memory: register numbers after those of the declared registers.
 #[derive(Clone, Debug, Default)]
 pub struct ParamWords {
     first: u32,
     words: FxHashMap<Symbol, (Reg, Shape)>,
-    /// The formal parameters that the body takes the address of: their words are what comes in, not what is read.
+    /// Formal parameters whose address is taken: their words are the incoming values only.
     in_memory: Vec<Symbol>,
 }
 
@@ -70,7 +71,7 @@ impl ParamWords {
         *next += shape.words();
     }
 
-    /// Is this register one of them?
+    /// Is this register a word of a `.param` variable?
     pub fn contains(&self, reg: Reg) -> bool {
         reg.0 >= self.first
     }
@@ -96,7 +97,7 @@ impl ParamWords {
     }
 }
 
-/// The symbols that a body has addresses of in registers.
+/// The symbols whose address a body has in registers.
 fn addresses_taken(module: &ast::Module, body: &ast::Body) -> Vec<Symbol> {
     let mut taken = Vec::new();
     for stmt in &body.stmts {
@@ -120,45 +121,11 @@ fn addresses_taken(module: &ast::Module, body: &ast::Body) -> Vec<Symbol> {
     taken
 }
 
-pub fn shape(param: &Param) -> Shape {
-    Shape { bytes: param.bytes() as u32, align: param.alignment() as u32 }
-}
-
-pub fn shapes(list: &[Param]) -> Vec<Shape> {
-    list.iter().map(shape).collect()
-}
-
 fn signature(asked: Asked, returns: &[Param], params: &[Param]) -> Signature {
     Signature::new(asked, &shapes(returns), &shapes(params))
 }
 
-/// A function's type as `nvlink` compares it: the result and the parameters, each a letter for its scalar type, and how
-/// many there are in an array; then what is asked for. What ptxas writes, for all types that it takes.
-pub fn prototype_text(asked: Asked, returns: &[Param], params: &[Param]) -> String {
-    let letter = |param: &Param| match (param.ty.bits() * u32::from(param.vector.max(1)), param.ty.name()) {
-        (32, "f32") => 'f',
-        (64, "f64") => 'd',
-        (8, _) => 'b',
-        (16, _) => 'h',
-        (32, _) => 'i',
-        (64, _) => 'l',
-        _ => 'x',
-    };
-    let mut text = "#".to_string();
-    if returns.is_empty() {
-        text.push('v');
-    }
-    for param in returns.iter().chain(params) {
-        text.push(letter(param));
-        if !param.dims.is_empty() {
-            let count: u64 = param.dims.iter().map(|n| n.unwrap_or(0)).product();
-            text += &count.to_string();
-        }
-    }
-    text + &asked.text(&shapes(returns), &shapes(params))
-}
-
-/// What is called.
+/// The callee.
 struct Callee<'a> {
     /// A function by name, or an address in a register.
     symbol: Option<Symbol>,
@@ -167,22 +134,7 @@ struct Callee<'a> {
     prototype: Prototype<'a>,
 }
 
-/// The formal results and parameters of a function, and its directives.
-#[derive(Clone, Copy)]
-pub struct Prototype<'a> {
-    pub returns: &'a [Param],
-    pub params: &'a [Param],
-    pub directives: &'a [ast::FunctionDirective<'a>],
-}
-
-impl<'a> Prototype<'a> {
-    pub fn of(function: &'a ast::Function) -> Prototype<'a> {
-        let ast::Function { returns, params, directives, .. } = function;
-        Prototype { returns, params, directives }
-    }
-}
-
-/// The bytes of the stack that the calls of a body put parameters and results to.
+/// The size of the outgoing argument area of a body.
 pub fn outgoing(
     module: &ast::Module,
     body: &ast::Body,
@@ -193,7 +145,7 @@ pub fn outgoing(
     for stmt in &body.stmts {
         let Stmt::Inst(inst) = stmt else { continue };
         let opcode = &module.opcodes[inst.opcode.0 as usize];
-        if machine.driver_has_gradients && gradient::is_beyond(opcode, body.list(inst.operands)) {
+        if machine.driver_has_gradients && gradient::lacks_gradient(opcode, body.list(inst.operands)) {
             most = most.max(gradient::STACK);
         }
         if opcode.mnemonic == "call"
@@ -211,45 +163,8 @@ pub fn outgoing(
     most
 }
 
-/// The prototype of the function that a call's operands name.
-pub fn prototype<'a>(
-    module: &'a ast::Module,
-    body: &'a ast::Body,
-    operands: &[Operand],
-) -> Option<Prototype<'a>> {
-    let named = |symbol: Symbol| {
-        let mut items = module.items.iter();
-        let found = items.find_map(|item| match item {
-            Item::Function(f) if f.symbol == symbol => Some(Prototype::of(f)),
-            _ => None,
-        });
-        found.or_else(|| {
-            body.stmts.iter().find_map(|s| match s {
-                Stmt::Function(f) if f.symbol == symbol => Some(Prototype::of(f)),
-                Stmt::Prototype(p) if p.label == symbol => {
-                    let ast::Prototype { returns, params, directives, .. } = &**p;
-                    Some(Prototype { returns, params, directives })
-                }
-                Stmt::Targets(t) if t.label == symbol => match body.list(t.targets).first() {
-                    Some(Operand::Symbol(first)) if *first != symbol => {
-                        prototype(module, body, &[Operand::Symbol(*first)])
-                    }
-                    _ => None,
-                },
-                _ => None,
-            })
-        })
-    };
-    // The last symbol: the function itself, or the prototype behind the address in a register.
-    operands
-        .iter()
-        .rev()
-        .find_map(|o| if let Operand::Symbol(s) = o { Some(*s) } else { None })
-        .and_then(named)
-}
-
 impl<'a> Lower<'_, 'a> {
-    /// `ld.param` and `st.param` of words that are not in memory.
+    /// `ld.param` and `st.param` of variables that are not in memory.
     pub(crate) fn param_access(&mut self, ins: &Ins<'a>) -> Option<()> {
         ins.one_of(&["param", "param::func"]);
         let count = match ins.one_of(&["v2", "v4", "v8"]) {
@@ -302,27 +217,27 @@ impl<'a> Lower<'_, 'a> {
                 }
                 false => RZ,
             };
-            let fill = self.in_a_register(fill);
+            let fill = self.materialized(fill);
             parts.resize(usize::from(wanted), fill);
         }
         let value = if parts.len() == 1 { self.copy(parts[0]) } else { self.pack(&parts) };
         self.set(to, value)
     }
 
-    /// A zero, too, gets a register of its own.
-    fn in_a_register(&mut self, arg: Arg) -> Arg {
+    /// Also materializes zero.
+    fn materialized(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Zero(File::R) => self.emit(sass::Op::MOV, &[], 1, &[RZ]).into(),
             other => self.in_register(other),
         }
     }
 
-    /// Bytes of a word, extended as their type says.
+    /// Bytes of a word, extended by their type.
     fn extract(&mut self, word: Arg, byte: u32, ty: Type) -> Value {
         let sign = if ty.is_signed() { 8 } else { 0 };
         let pick = |i: u32| -> i64 {
             let bytes = ty.bits() / 8;
-            // Behind the value: the sign of its last byte, or zero (byte 4 is the first of RZ).
+            // Above the value: the sign of its last byte, or zero (byte 4 is the first of RZ).
             let nibble = match (i < bytes, ty.is_signed()) {
                 (true, _) => byte + i,
                 (false, true) => (byte + bytes - 1) | sign,
@@ -362,7 +277,7 @@ impl<'a> Lower<'_, 'a> {
             32 => self.copy(word),
             bits => {
                 let old = self.read(reg).into();
-                // Byte i of the result: of the new value, which is the second word, or of the old one.
+                // Byte i of the result: of the new value, which is the second operand, or of the old one.
                 let (at, bytes) = (at % 4, bits / 8);
                 let pick =
                     |i: u32| i64::from(if (at..at + bytes).contains(&i) { 4 + i - at } else { i }) << (4 * i);
@@ -372,7 +287,7 @@ impl<'a> Lower<'_, 'a> {
         self.set_reg(reg, value)
     }
 
-    /// What a device function gets.
+    /// The incoming parameters of a device function.
     pub(crate) fn receive(&mut self, function: &ast::Function) -> Option<()> {
         let asked = self.conventions.of(function);
         let signature = signature(asked, &function.returns, &function.params);
@@ -417,7 +332,7 @@ impl<'a> Lower<'_, 'a> {
         self.copy_to_stack(function)
     }
 
-    /// Puts the formal parameters that have an address where it says.
+    /// Copies the formal parameters whose address is taken to the stack.
     fn copy_to_stack(&mut self, function: &ast::Function) -> Option<()> {
         for param in &function.params {
             let ParamPlace::Memory(symbol) = param.place else { continue };
@@ -425,10 +340,10 @@ impl<'a> Lower<'_, 'a> {
                 continue;
             }
             let Shape { bytes, align } = shape(param);
-            let place = self.kernel.code.frame.next_multiple_of(align.max(4));
-            self.kernel.code.frame = place + bytes.next_multiple_of(4);
-            self.local.insert(symbol, place);
-            for (reg, offset) in self.params.all(symbol).zip((place..).step_by(4)) {
+            let offset = self.kernel.code.frame.next_multiple_of(align.max(4));
+            self.kernel.code.frame = offset + bytes.next_multiple_of(4);
+            self.local.insert(symbol, offset);
+            for (reg, offset) in self.params.all(symbol).zip((offset..).step_by(4)) {
                 let (_, value) = *self.incoming.iter().find(|(incoming, _)| *incoming == reg)?;
                 let args = [Arg::Stack, Arg::Imm(offset.into()), value.into()];
                 let data = self.data(Op::Machine(sass::Op::STL), &[], &[], &args);
@@ -438,7 +353,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// The registers that a formal parameter is: its words, or the register that it names.
+    /// The registers of a formal parameter: its words, or the register that it names.
     fn words_of(&self, param: &Param) -> Vec<Reg> {
         match param.place {
             ParamPlace::Memory(symbol) => self.params.all(symbol).collect(),
@@ -446,7 +361,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// What a device function hands back, at the end of the current block.
+    /// The results of a device function, at the end of the current block.
     pub(crate) fn hand_back(&mut self, values: &[Value]) {
         if let Some(address) = self.result_address {
             for (i, value) in values.iter().enumerate() {
@@ -472,11 +387,11 @@ impl<'a> Lower<'_, 'a> {
     }
 
     pub(crate) fn call(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // All threads of the warp call or none: nothing is made of it.
+        // `.uni` has no effect on the code.
         ins.flag("uni");
-        // A call takes control elsewhere: under a guard the threads must part first.
+        // A call transfers control: a guard becomes a divergent branch around it.
         if self.guard.is_some() {
-            return self.under_branch(|l| l.call_plain(ins));
+            return self.in_guarded_branch(|l| l.call_plain(ins));
         }
         self.call_plain(ins)
     }
@@ -508,17 +423,17 @@ impl<'a> Lower<'_, 'a> {
         let mut fixed = signature.convention.fixed();
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
-            let place = i64::from(signature.stack.next_multiple_of(16));
+            let offset = i64::from(signature.stack.next_multiple_of(16));
             let top = self.stack_top();
-            let address = self.emit(sass::Op::IADD3, &[], 1, &[top, Arg::Imm(place), RZ]);
+            let address = self.emit(sass::Op::IADD3, &[], 1, &[top, Arg::Imm(offset), RZ]);
             operands.push(address.into());
             fixed.args.push(register);
         }
         for ((arg, param), slot) in args.iter().zip(params).zip(&signature.params) {
-            let mut place = *slot;
+            let mut word_slot = *slot;
             for value in self.argument(arg, param)? {
                 let words = self.kernel.code.values[value].words;
-                match &mut place {
+                match &mut word_slot {
                     Slot::Register(register) => {
                         operands.push(value.into());
                         fixed.args.push(*register);
@@ -564,12 +479,12 @@ impl<'a> Lower<'_, 'a> {
         let data = self.data(Op::Pseudo(Pseudo::Call), &[], &defined, &operands);
         let inst = self.kernel.code.append(self.block, data);
         self.kernel.code.fixed.insert(inst, fixed);
-        let mut place = i64::from(signature.stack.next_multiple_of(16));
+        let mut offset = i64::from(signature.stack.next_multiple_of(16));
         for (reg, value) in values {
             if !in_registers {
                 let top = self.stack_top();
-                self.emit_to(sass::Op::LDL, &[], &[value], &[top, Arg::Imm(place)]);
-                place += 4;
+                self.emit_to(sass::Op::LDL, &[], &[value], &[top, Arg::Imm(offset)]);
+                offset += 4;
             }
             self.now.insert(reg, value);
         }
@@ -599,7 +514,7 @@ impl<'a> Lower<'_, 'a> {
         Arg::Address { symbol, addend: 0, half: ori::Half::Low }
     }
 
-    /// Calls a function of the driver's. Parameters are words, of which the last ones may be left out; so is the result.
+    /// Calls a driver function. Parameters are words; trailing ones, and the result, may be absent.
     pub(crate) fn call_driver(
         &mut self,
         name: &str,
@@ -614,7 +529,7 @@ impl<'a> Lower<'_, 'a> {
         let mut operands = vec![self.named_callee(name.into(), false, &mut fixed)];
         for ((_, words), slot) in params.iter().zip(&signature.params) {
             for (i, word) in words.iter().enumerate() {
-                let word = self.in_a_register(*word);
+                let word = self.materialized(*word);
                 let value = self.copy(word);
                 match slot {
                     Slot::Register(first) => {

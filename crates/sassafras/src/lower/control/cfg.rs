@@ -1,4 +1,4 @@
-//! The control flow of a PTX body: blocks of instructions, and the registers that are live into each.
+//! The control-flow graph of a PTX body, and live-in registers of its blocks (iterative backward dataflow).
 
 use crate::lower::control::call::ParamWords;
 use crate::module::pragmas;
@@ -18,9 +18,9 @@ pub struct PtxBlock<'a> {
     /// Without the branch or return that ends it.
     pub insts: Vec<&'a Inst>,
     pub end: End,
-    /// Of the instruction that ends it.
+    /// The position of its terminator.
     pub span: Span,
-    /// A pragma in it says that a loop with this header is not to be unrolled.
+    /// `nounroll` for the loop with this header.
     pub rolled: bool,
     pub preds: Vec<usize>,
     /// In order of their numbers.
@@ -45,36 +45,36 @@ pub enum End {
     },
 }
 
-/// The carry flag of `add.cc`, `addc` and their kin, as if it were a register.
+/// The carry flag of `add.cc`, `addc` and their kin, modelled as a register.
 pub const CARRY: Reg = Reg(u32::MAX);
 
 /// Registers of an instruction.
 pub type Regs = SmallVec<[Reg; 8]>;
 
-/// The registers that an instruction writes, and those that it reads. A guarded write reads the old value too.
+/// The registers that an instruction defines and uses. A guarded write uses the previous value too.
 pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -> (Regs, Regs) {
     let (mut written, mut read) = (Regs::new(), Regs::new());
     let operands = body.list(inst.operands);
     for (i, operand) in operands.iter().enumerate() {
         let results_of_call = i == 0 && opcode.mnemonic == "call" && matches!(operand, Operand::List(_));
-        // A store to a part of a parameter keeps the rest of it.
+        // A partial store to a parameter uses the previous value.
         let stored = i == 0 && opcode.mnemonic == "st" && params.find(body, operand).is_some();
         let is_written = is_result(opcode, i) || results_of_call || stored;
         let out = if is_written { &mut written } else { &mut read };
         let before = out.len();
         registers(body, operand, out);
         param_words(body, params, operand, out);
-        if is_written && (stored || i == 0 && adds_in_place(opcode, operands)) {
+        if is_written && (stored || i == 0 && reads_accumulator(opcode, operands)) {
             read.extend_from_slice(&written[before..]);
         }
-        // A write to one element keeps the others.
+        // A write to one element uses the previous value.
         if let Operand::Part { reg, .. } = operand
             && is_written
         {
             read.push(*reg);
         }
     }
-    // The flag is not an operand: `.cc` writes it, and `addc`, `subc`, `madc` read it.
+    // The flag is no operand: `.cc` writes it, and `addc`, `subc`, `madc` read it.
     if matches!(opcode.mnemonic, "addc" | "subc") || opcode.mnemonic.starts_with("madc") {
         read.push(CARRY);
     }
@@ -88,8 +88,7 @@ pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -
     (written, read)
 }
 
-/// The registers that anything reads; `results` are what the body's returns hand back. What a guarded write keeps, it does
-/// not read.
+/// The registers with a use; `results` are used by the body's returns. The else value of a guarded write is no use.
 pub fn read(module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) -> RegSet {
     let mut all = RegSet::default();
     results.iter().for_each(|r| all.insert(*r));
@@ -103,14 +102,14 @@ pub fn read(module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) 
     all
 }
 
-/// Is the first operand an accumulator that is added to? Not where a constant says that it begins at zero.
-fn adds_in_place(opcode: &Opcode, operands: &[Operand]) -> bool {
+/// Is the first operand an accumulator that is read? Not where a constant `scale-d` says zero.
+fn reads_accumulator(opcode: &Opcode, operands: &[Operand]) -> bool {
     let scale = if opcode.has("sp") { 5 } else { 3 };
     opcode.mnemonic == "wgmma.mma_async"
         && !matches!(operands.get(scale), Some(Operand::Int { value: 0, .. }))
 }
 
-/// Is the operand at this place a result? Results come first in every form.
+/// Is the operand with this index a result? Results come first in every form.
 pub fn is_result(opcode: &Opcode, index: usize) -> bool {
     let form = opcode.fits.first().map(|f| f.form);
     let role = form.and_then(|f| f.operands.get(index)).map(|s| &s.role);
@@ -144,7 +143,7 @@ fn registers(body: &Body, operand: &Operand, out: &mut Regs) {
 }
 
 impl<'a> Graph<'a> {
-    /// `results` are the registers that the body's returns hand back.
+    /// `results` are the registers that the body's returns read.
     pub fn new(module: &'a Module, body: &'a Body, params: &ParamWords, results: &[Reg]) -> Graph<'a> {
         let mut b = Builder {
             module,
@@ -166,8 +165,8 @@ impl<'a> Graph<'a> {
     }
 
     fn live_in(&mut self, module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) {
-        let flying = crate::lower::tensor::wgmma::sources(module, body);
-        let uses = |block: &PtxBlock| Uses::new(block, (module, body), params, results, &flying);
+        let outstanding = crate::lower::tensor::wgmma_operands::sources(module, body);
+        let uses = |block: &PtxBlock| Uses::new(block, (module, body), params, results, &outstanding);
         let uses: Vec<Uses> = self.blocks.iter().map(uses).collect();
         let mut live = vec![RegSet::default(); self.blocks.len()];
         let mut changed = true;
@@ -189,21 +188,21 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// What a block does to registers.
+/// The local dataflow sets of a block.
 struct Uses {
-    /// Those that it reads as they come in.
+    /// Upward-exposed uses.
     read: RegSet,
     written: RegSet,
 }
 
 impl Uses {
-    /// `results` are read by a return, and `flying` where products of a warpgroup are waited for.
+    /// `results` are used by a return, `outstanding` by a wait for wgmma.
     fn new(
         block: &PtxBlock,
         (module, body): (&Module, &Body),
         params: &ParamWords,
         results: &[Reg],
-        flying: &[Reg],
+        outstanding: &[Reg],
     ) -> Uses {
         let (mut read, mut written) = (RegSet::default(), RegSet::default());
         match &block.end {
@@ -221,7 +220,7 @@ impl Uses {
             }
             operands.into_iter().for_each(|r| read.insert(r));
             if opcode.mnemonic == "wgmma.wait_group" {
-                flying.iter().for_each(|r| read.insert(*r));
+                outstanding.iter().for_each(|r| read.insert(*r));
             }
         }
         Uses { read, written }
@@ -235,14 +234,14 @@ pub struct RegSet {
 }
 
 impl RegSet {
-    /// The word of a register and its bit there.
-    fn place(reg: Reg) -> (usize, u64) {
-        let place = reg.0.wrapping_sub(CARRY.0);
-        (place as usize / 64, 1 << (place % 64))
+    /// The index of a register's word, and its bit there.
+    fn word_and_bit(reg: Reg) -> (usize, u64) {
+        let index = reg.0.wrapping_sub(CARRY.0);
+        (index as usize / 64, 1 << (index % 64))
     }
 
     fn insert(&mut self, reg: Reg) {
-        let (word, bit) = RegSet::place(reg);
+        let (word, bit) = RegSet::word_and_bit(reg);
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
         }
@@ -250,18 +249,18 @@ impl RegSet {
     }
 
     pub fn contains(&self, reg: Reg) -> bool {
-        let (word, bit) = RegSet::place(reg);
+        let (word, bit) = RegSet::word_and_bit(reg);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     fn take(&mut self, reg: Reg) {
-        let (word, bit) = RegSet::place(reg);
+        let (word, bit) = RegSet::word_and_bit(reg);
         if let Some(word) = self.words.get_mut(word) {
             *word &= !bit;
         }
     }
 
-    /// Adds all of `other`; did that change anything?
+    /// Union with `other`; did that change anything?
     fn add(&mut self, other: &RegSet) -> bool {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -338,7 +337,7 @@ struct Builder<'a> {
     blocks: Vec<PtxBlock<'a>>,
     labels: FxHashMap<Symbol, usize>,
     current: usize,
-    /// May control fall into the next statement?
+    /// Can control fall through to the next statement?
     open: bool,
 }
 
@@ -377,7 +376,7 @@ impl<'a> Builder<'a> {
 
     fn inst(&mut self, inst: &'a Inst) {
         if !self.open {
-            // Nothing leads here.
+            // Unreachable.
             self.blocks.push(empty());
             self.current = self.blocks.len() - 1;
             self.open = true;

@@ -1,7 +1,7 @@
-//! Special registers: where each comes from, on each machine.
+//! Lowers special registers: the source of each, by target.
 //!
-//! Read off ptxas's code for `mov.u32 %r, REGISTER` on all targets. The offsets are in the target's row: from sm_100 on,
-//! what a launch decides is in constant bank 0 below an end that moves with the size of the cluster.
+//! Read off ptxas's code for `mov.u32 %r, REGISTER` on all targets. The offsets are in the target's row: from sm_100
+//! on, the launch parameters are in constant bank 0 below an end that moves with the size of the cluster.
 
 use crate::lower::Lower;
 use ori::{Arg, File, Value};
@@ -9,23 +9,23 @@ use ptx::ast::Operand;
 use sass::{M, Op};
 use targets::{Target, Word};
 
-/// Where a word comes from.
+/// The source of a word.
 #[derive(Clone, Copy)]
 enum Source {
     Number(i64),
     /// A machine register, through the slow path or the fast one.
     Slow(M),
     Fast(M),
-    /// Some bits of one: how far down, how many.
+    /// A bit field of one: shift and width.
     Bits(M, i64, i64),
     /// Constant bank 0.
     Bank(Word),
-    /// Shared memory's size, less a word of constant bank 0.
+    /// The size of shared memory minus a word of constant bank 0.
     SharedLess(u32),
-    /// The smaller one of shared memory's size and another word.
+    /// The minimum of the size of shared memory and another word.
     SharedAtMost(Word),
-    /// The number of the cluster: that of the block times the reciprocal of the cluster's size, rounded down; and
-    /// the block's rank in it, which takes the size as well.
+    /// The cluster id: the block id times the reciprocal of the cluster size, rounded down; and the rank of the block
+    /// in it, which takes the size as well.
     ClusterId(M, Word),
     RankInCluster(M, Word, Word),
 }
@@ -35,7 +35,7 @@ use Source::*;
 const AXES: [(M, M); 3] =
     [(M::SR_TID_X, M::SR_CTAID_X), (M::SR_TID_Y, M::SR_CTAID_Y), (M::SR_TID_Z, M::SR_CTAID_Z)];
 
-/// A register of 32 bits. `index` is the axis, or the number of a numbered register.
+/// A 32-bit register. `index` is the axis, or the number of a numbered register.
 fn source(name: &str, index: usize, target: &Target) -> Option<Source> {
     let (words, bytes) = (&target.launch, 4 * index as u32);
     let clusters = words.clusters.as_ref();
@@ -85,7 +85,7 @@ fn source(name: &str, index: usize, target: &Target) -> Option<Source> {
     })
 }
 
-/// The system's part of shared memory. It is below that of the kernel if it is of constant size, else above.
+/// Reserved shared memory. It is below that of the kernel if its size is constant, else above.
 fn reserved_shared(name: &str, target: &Target) -> Option<Source> {
     let (words, is_below) = (&target.launch, target.shared_base > 0);
     Some(match name {
@@ -117,7 +117,7 @@ impl Lower<'_, '_> {
         Some(self.word_from(source))
     }
 
-    /// Is it one of those with `.x`, `.y`, `.z` and `.w`?
+    /// Is it a vector, with `.x`, `.y`, `.z` and `.w`?
     pub(crate) fn is_vector(&self, row: u16) -> bool {
         const VECTORS: [&str; 8] = [
             "%tid",
@@ -132,7 +132,7 @@ impl Lower<'_, '_> {
         ptx::sreg::TABLE.get(usize::from(row)).is_some_and(|r| VECTORS.contains(&r.name))
     }
 
-    /// All four elements of one of those.
+    /// All four elements of a vector.
     pub(crate) fn special_vector(&mut self, row: u16) -> Option<Value> {
         let mut words = Vec::new();
         for element in 0..4 {

@@ -1,11 +1,10 @@
-//! Addresses: what stands in brackets, the ways between a space and the generic one, and the shared memory of a
-//! cluster's blocks.
+//! Addresses: bracketed operands, conversion between a space and the generic one, and distributed shared memory.
 
 use crate::context::target::ParamWindow;
 use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ};
 use crate::lower::instruction::Ins;
-use crate::lower::memory::variables::Place;
+use crate::lower::memory::variables::Location;
 use crate::lower::operand_use::VALUE;
 use ori::{Arg, File, Half, Value};
 use ptx::Type;
@@ -13,14 +12,14 @@ use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// Where an access goes.
+/// The state space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     Generic,
     Global,
-    /// Of the own block.
+    /// Of this block.
     Shared,
-    /// Of any block of the cluster: generic accesses through the window of shared memory.
+    /// Of any block of the cluster: generic accesses through the shared window.
     Cluster,
     Local,
     Const,
@@ -28,7 +27,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// `None` for words that say another thing.
+    /// `None` for other modifiers.
     fn of(word: Option<&str>) -> Option<Space> {
         Some(match word {
             None => Space::Generic,
@@ -42,7 +41,7 @@ impl Space {
         })
     }
 
-    /// May an access name a cache operator?
+    /// May an access have a cache operator?
     pub fn is_cached(self) -> bool {
         matches!(self, Space::Generic | Space::Global)
     }
@@ -56,8 +55,8 @@ impl Space {
     }
 }
 
-/// `[base + offset]`. Base and offset are what the machine's operations take: a pair of registers for global and
-/// generic memory, else one.
+/// `[base + offset]`, as machine operands: the base is a register pair for global and generic memory, else one
+/// register.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     pub base: Arg,
@@ -70,7 +69,7 @@ impl Address {
     }
 }
 
-/// The offset fields of memory operations are signed and have 24 bits, those of atomics on some machines 23.
+/// Offset fields are signed, of 24 bits; those of atomics on some machines have 23.
 const OFFSETS: std::ops::Range<i64> = -(1 << 22)..1 << 22;
 
 impl<'a> Lower<'_, 'a> {
@@ -79,7 +78,7 @@ impl<'a> Lower<'_, 'a> {
         Space::of(ins.word(Kind::Space))
     }
 
-    /// An operand in brackets. Reaching `reach` bytes further stays within the offset field.
+    /// An address operand. Adding up to `reach` bytes stays within the offset field.
     pub(crate) fn address(&mut self, operand: &Operand, space: Space, reach: i64) -> Option<Address> {
         let Operand::Address(range) = operand else { return None };
         let (base, offset) = match self.body.list(*range) {
@@ -97,8 +96,8 @@ impl<'a> Lower<'_, 'a> {
                 let value = self.read(*reg);
                 Address { base: self.base(value, space)?, offset }
             }
-            Operand::Symbol(symbol) => self.place_address(*symbol, offset, space)?,
-            // The front end takes numbers for local memory only.
+            Operand::Symbol(symbol) => self.variable_in_space(*symbol, offset, space)?,
+            // The front end accepts absolute addresses for local memory only.
             Operand::Int { value, .. } if space == Space::Local => {
                 Address { base: RZ, offset: *value as i64 + offset }
             }
@@ -107,37 +106,39 @@ impl<'a> Lower<'_, 'a> {
         Some(self.within_reach(address, space, reach))
     }
 
-    /// A register as the base of an address; where one word is enough, the low one of a wide register counts.
+    /// A register as a base; where one word is enough, the low word of a wide register.
     fn base(&mut self, value: Value, space: Space) -> Option<Arg> {
         let words = self.kernel.code.values[value].words;
         match (words, space) {
-            // The window's upper half stands above the address within shared memory.
+            // The upper word of the shared window extends the address.
             (1 | 2, Space::Cluster) => Some(self.shared_generic(Arg::word(value, 0)).into()),
             (2, _) if space.words() == 1 => Some(Arg::word(value, 0)),
             _ => (words == space.words()).then(|| value.into()),
         }
     }
 
-    /// The generic address of an address in the shared memory of a cluster.
+    /// The generic address of an address in distributed shared memory.
     fn shared_generic(&mut self, low: Arg) -> Value {
         let high = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_SWINHI)]);
         self.pack(&[low, high.into()])
     }
 
-    fn place_address(&mut self, symbol: ptx::ast::Symbol, offset: i64, space: Space) -> Option<Address> {
-        Some(match (self.place(symbol)?, space) {
-            (Place::Shared(_) | Place::LinkedShared(_), Space::Shared | Space::Cluster) => {
+    fn variable_in_space(&mut self, symbol: ptx::ast::Symbol, offset: i64, space: Space) -> Option<Address> {
+        Some(match (self.location(symbol)?, space) {
+            (Location::Shared(_) | Location::LinkedShared(_), Space::Shared | Space::Cluster) => {
                 let value = self.variable_address(symbol, 0)?;
                 Address { base: self.base(value, space)?, offset }
             }
-            (Place::Local(at), Space::Local) => Address { base: Arg::Stack, offset: offset + i64::from(at) },
-            (Place::Const(at), Space::Const) | (Place::Param(at), Space::Param) => {
+            (Location::Local(at), Space::Local) => {
+                Address { base: Arg::Stack, offset: offset + i64::from(at) }
+            }
+            (Location::Const(at), Space::Const) | (Location::Param(at), Space::Param) => {
                 Address { base: RZ, offset: offset + i64::from(at) }
             }
-            (Place::LinkedConst(_), Space::Const) => {
+            (Location::LinkedConst(_), Space::Const) => {
                 Address { base: self.variable_address(symbol, 0)?.into(), offset }
             }
-            (Place::Global(symbol), Space::Global | Space::Generic) => {
+            (Location::Global(symbol), Space::Global | Space::Generic) => {
                 let half = |half| Arg::Address { symbol, addend: offset, half };
                 let base = self.pack(&[half(Half::Low), half(Half::High)]);
                 Address { base: base.into(), offset: 0 }
@@ -146,7 +147,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Adds an offset that is out of the field's range to the base.
+    /// Adds an offset that doesn't fit the field to the base.
     fn within_reach(&mut self, address: Address, space: Space, reach: i64) -> Address {
         if OFFSETS.contains(&(address.offset + reach)) {
             return self.within(address, space, OFFSETS);
@@ -154,7 +155,7 @@ impl<'a> Lower<'_, 'a> {
         self.within(address, space, 0..0)
     }
 
-    /// Adds an offset that is not among these to the base.
+    /// Adds an offset outside of a range to the base.
     pub(crate) fn within(
         &mut self,
         address: Address,
@@ -176,8 +177,8 @@ impl<'a> Lower<'_, 'a> {
         Address { base: base.into(), offset: 0 }
     }
 
-    /// The base of an access of global memory: before it a policy for the second cache, or the machine's descriptor,
-    /// where it has one.
+    /// The address operands of a global access: first an L2 policy, or the default descriptor, where the machine has
+    /// one.
     pub(crate) fn described(&mut self, address: Address, policy: Option<Value>) -> Vec<Arg> {
         let descriptor = match policy {
             Some(policy) => Some(Arg::from(policy).suffixed(M::D)),
@@ -207,7 +208,7 @@ impl<'a> Lower<'_, 'a> {
         [Arg::word(value, 0), Arg::word(value, 1)]
     }
 
-    /// An address as a number of two words.
+    /// An address as two words.
     pub(crate) fn flat(&mut self, address: Address) -> [Arg; 2] {
         let Address { base, offset } = address;
         let words = match base {
@@ -222,7 +223,7 @@ impl<'a> Lower<'_, 'a> {
         [Arg::word(sum, 0), Arg::word(sum, 1)]
     }
 
-    /// `cvta` and `cvta.to`: the distance between a space's addresses and the generic ones is added or taken away.
+    /// `cvta` and `cvta.to`: adds or subtracts the window base of the space.
     pub(crate) fn cvta(&mut self, ins: &Ins<'a>) -> Option<()> {
         let to = ins.mnemonic() == "cvta.to";
         let ty = ins.ty()?;
@@ -232,7 +233,7 @@ impl<'a> Lower<'_, 'a> {
         self.set_address(ins.get(0)?, value)
     }
 
-    /// A generic address as one of the space (`to`), or the other way.
+    /// Converts a generic address to the space (`to`), or back.
     pub(crate) fn converted(&mut self, from: [Arg; 2], space: Space, to: bool) -> Option<Value> {
         Some(match space {
             // A global address is the generic one.
@@ -295,8 +296,7 @@ impl<'a> Lower<'_, 'a> {
         self.set(operand, value)
     }
 
-    /// Is a generic address one of this space? Constants and parameters are told by their windows, the others by the
-    /// machine.
+    /// `isspacep`. Constants and parameters are compared with their windows, the others queried by the machine.
     pub(crate) fn isspacep(&mut self, ins: &Ins<'a>) -> Option<()> {
         let space = self.space(ins)?;
         let operand = ins.get(1)?;
@@ -357,18 +357,18 @@ impl<'a> Lower<'_, 'a> {
         self.compare64(address, M::GE, first, not_above.into())
     }
 
-    /// `a ? b` of unsigned numbers of 64 bits, and another condition.
+    /// Compares unsigned 64-bit numbers, ANDed with another condition.
     fn compare64(&mut self, a: Value, relation: M, b: [Arg; 2], and: Arg) -> Value {
         let low = self.emit_p(Op::ISETP, &[relation, M::U32, M::AND], &[PT, Arg::word(a, 0), b[0], PT]);
         let args = [PT, Arg::word(a, 1), b[1], and, low.into()];
         self.emit_p(Op::ISETP, &[relation, M::U32, M::AND, M::EX], &args)
     }
 
-    /// The address that another block of the cluster has for a place of shared memory: the block's rank is the
-    /// address's highest byte of the low word.
+    /// `mapa`: the address of a shared location in another block. The rank of the block is the highest byte of the low
+    /// word.
     pub(crate) fn mapa(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
-        // A generic address differs in its upper half only.
+        // A generic address differs in its upper word only.
         let _ = self.space(ins)?;
         let from = self.cvta_source(ins.get(1)?, ty)?;
         let rank = self.word(ins.get(2)?, Type::U32)?;

@@ -1,11 +1,11 @@
-//! Atomics and reductions.
+//! Lowers atomics and reductions.
 //!
-//! What the machine has no operation for is a loop around compare-and-swap. Three cases need one:
+//! An operation that the machine lacks is a compare-and-swap loop. Three cases need one:
 //!
 //! * 64-bit and floating-point operations on shared memory;
-//! * the same on generic addresses that turn out not to be global: the operation says whether it was done. There the
-//!   compare-and-swap works on all of shared memory, and says in turn (of 64 bits) if the memory is the thread's own;
-//! * 16-bit operations: the loop works on the word around the half.
+//! * the same on generic addresses outside of global memory: the native operation returns whether it was done. The
+//!   compare-and-swap works on all of shared memory, and returns (for 64 bits) whether the memory is the thread's own;
+//! * 16-bit operations: the loop works on the containing word.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
@@ -19,7 +19,7 @@ use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// An atomic operation on some memory, without its order.
+/// An atomic operation, without its memory order.
 struct Atomic {
     op: &'static str,
     data: Data,
@@ -34,7 +34,7 @@ impl Atomic {
         self.data.words()
     }
 
-    /// The machine's name for the operation.
+    /// The modifier of the operation.
     fn op_word(&self) -> Option<M> {
         Some(match self.op {
             "add" => M::ADD,
@@ -51,7 +51,7 @@ impl Atomic {
         })
     }
 
-    /// The machine's name for the type. Floats lose subnormals in global memory.
+    /// The modifiers of the type. Floats lose subnormals in global memory.
     fn type_words(&self) -> Option<&'static [M]> {
         Some(match (self.data.ty.name(), self.data.bits()) {
             ("s32", 32) => &[M::S32],
@@ -85,20 +85,20 @@ impl Atomic {
         }
     }
 
-    /// Has the machine an operation without a result?
+    /// Does the machine have a form without a result?
     fn is_reduction(&self) -> bool {
         self.space == Space::Global && self.data.bits() != 16 && !matches!(self.op, "exch" | "cas")
     }
 
-    /// May the operation find that the memory is none that it works on?
+    /// May the operation fail because of the memory's space?
     fn may_fail(&self) -> bool {
         let far = matches!(self.space, Space::Generic | Space::Cluster);
         far && self.data.count == 1 && (self.is_float() || self.data.bits() == 64)
     }
 }
 
-/// The word around a half: its address, whether the half is the upper one, and the bits below it.
-struct Around {
+/// The word that contains a half: its address, whether the half is the upper one, and the shift of the half.
+struct ContainingWord {
     address: Address,
     is_upper: Value,
     shift: Value,
@@ -108,7 +108,7 @@ impl<'a> Lower<'_, 'a> {
     pub(crate) fn atomic(&mut self, ins: &Ins<'a>) -> Option<()> {
         let first = usize::from(ins.mnemonic() == "atom");
         let op = ins.word(Kind::Op).or_else(|| ins.word(Kind::Exchange))?;
-        // Only types of 16 bits have it, and there the machine keeps subnormals anyway.
+        // `.noftz` is for 16-bit types, where the machine preserves subnormals anyway.
         let _ = ins.flag("noftz");
         let order = ins.one_of(&["relaxed", "acquire", "release", "acq_rel"]);
         let multimem = ins.mnemonic() == "multimem.red";
@@ -129,7 +129,7 @@ impl<'a> Lower<'_, 'a> {
         if first == 1 && result.is_none() {
             self.mark_all(ins.get(0)?);
         }
-        // An acquire waits until its operation is done, which only one with a result tells.
+        // An acquire waits for its operation to complete, which takes a form with a result.
         let acquires = matches!(order, Some("acquire" | "acq_rel"));
         if let Some("release" | "acq_rel") = order {
             self.before_release(scope);
@@ -140,7 +140,7 @@ impl<'a> Lower<'_, 'a> {
         } else if simple {
             self.finish_atomic(&atomic, &sources, result)?;
         } else {
-            self.under_branch(|s| s.finish_atomic(&atomic, &sources, result))?;
+            self.in_guarded_branch(|s| s.finish_atomic(&atomic, &sources, result))?;
         }
         if acquires && (space != Space::Shared || self.machine.has_clusters) {
             self.after_acquire(scope);
@@ -148,7 +148,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Does anyone look at the old value? Who has a debugger may.
+    /// Does the old value have a use? With a debugger it always may.
     fn is_read(&mut self, to: &Operand) -> bool {
         let (module, body) = (self.module, self.body);
         let read = self.read.get_or_insert_with(|| cfg::read(module, body, &self.params, &self.results));
@@ -188,7 +188,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// The machine's own operation: the old value, and on demand whether it was done.
+    /// The native operation: the old value, and if `ask` whether it was done.
     fn native(&mut self, atomic: &Atomic, sources: &[Value], ask: bool) -> Option<(Value, Option<Value>)> {
         let old = self.kernel.code.value(File::R, atomic.words());
         let sources = sources.iter().map(|s| Arg::from(*s));
@@ -201,7 +201,7 @@ impl<'a> Lower<'_, 'a> {
         let op = if atomic.space == Space::Global { Op::ATOMG } else { Op::ATOM };
         let order = self.order(Order::Strong(atomic.scope));
         let modifiers = [&[M::E, atomic.op_word()?], atomic.type_words()?, order].concat();
-        // Compare-and-swap has no room for a descriptor, and shared memory no need of one.
+        // CAS has no operand for a descriptor, and shared memory doesn't need one.
         let plain = atomic.op == "cas" || atomic.space == Space::Cluster;
         let address = match plain {
             true => atomic.address.args().to_vec(),
@@ -214,7 +214,7 @@ impl<'a> Lower<'_, 'a> {
         Some((old, done))
     }
 
-    /// On generic addresses: the machine's operation, and a loop where that fails.
+    /// On generic addresses: the native operation, and a CAS loop if it fails.
     fn try_atomic(&mut self, atomic: &Atomic, sources: &[Value]) -> Option<Value> {
         let (old, done) = self.native(atomic, sources, true)?;
         let after = self.kernel.code.block();
@@ -239,7 +239,7 @@ impl<'a> Lower<'_, 'a> {
         Some(param)
     }
 
-    /// Compare-and-swap on memory that no other thread sees.
+    /// Compare-and-swap on thread-local memory.
     fn own_cas(&mut self, atomic: &Atomic, expected: Value, new: Value) -> Option<Value> {
         let old = self.load_far(atomic)?;
         let differs = self.differ(old, expected);
@@ -279,12 +279,12 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Runs a block until its predicate is false: what it gets first, and what it makes of that. It returns the
-    /// predicate, what the next round gets, and the result of the last.
-    pub(crate) fn repeat<R>(
+    /// A do-while loop. `body` gets the loop-carried values and returns the loop condition, the values for the next
+    /// iteration, and a result; the result of the last iteration is returned.
+    pub(crate) fn loop_while<R>(
         &mut self,
         start: &[Value],
-        round: impl FnOnce(&mut Self, &[Value]) -> Option<(Value, Vec<Value>, R)>,
+        body: impl FnOnce(&mut Self, &[Value]) -> Option<(Value, Vec<Value>, R)>,
     ) -> Option<R> {
         let block = self.kernel.code.block();
         self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: block, args: start.to_vec() });
@@ -297,7 +297,7 @@ impl<'a> Lower<'_, 'a> {
             .collect();
         self.kernel.code.blocks[block].params = params.clone();
         self.block = block;
-        let (predicate, next, result) = round(self, &params)?;
+        let (predicate, next, result) = body(self, &params)?;
         let after = self.kernel.code.block();
         let (yes, no) = (Edge { to: block, args: next }, Edge::to(after));
         self.kernel.code.blocks[self.block].end =
@@ -306,15 +306,15 @@ impl<'a> Lower<'_, 'a> {
         Some(result)
     }
 
-    /// On generic addresses that are not global. Of 64 bits the swap tells if the memory is the thread's own; there a
-    /// store is as good.
+    /// On generic addresses outside of global memory. For 64 bits the CAS returns whether the memory is thread-local;
+    /// there a plain store suffices.
     fn generic_loop(&mut self, atomic: &Atomic, x: Value) -> Option<Value> {
         let swap = Atomic {
             op: "cas",
             data: Data { ty: if atomic.words() == 2 { Type::B64 } else { Type::B32 }, count: 1 },
             ..*atomic
         };
-        self.repeat(&[], |s, _| {
+        self.loop_while(&[], |s, _| {
             let old = s.load_far(atomic)?;
             let new = s.combine(atomic, old, x)?;
             if swap.words() == 1 {
@@ -329,11 +329,11 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// On shared memory, with the swap that is made for loops: it lets the others of the warp go first.
+    /// On shared memory, with the CAS variant for spin loops: it lets the other lanes of the warp go first.
     fn shared_loop(&mut self, atomic: &Atomic, x: Value) -> Option<Value> {
         let size: &[M] = if atomic.words() == 2 { &[M::_64] } else { &[] };
         let modifiers = [&[M::CAST, M::SPIN], size].concat();
-        self.repeat(&[], |s, _| {
+        self.loop_while(&[], |s, _| {
             let old = s.load_far(atomic)?;
             let new = s.combine(atomic, old, x)?;
             let args: Vec<Arg> = atomic.address.args().into_iter().chain([old.into(), new.into()]).collect();
@@ -345,7 +345,7 @@ impl<'a> Lower<'_, 'a> {
                 let failed = s.conjunction(Arg::not(done), PT);
                 return Some((failed, Vec::new(), old));
             }
-            // The result is the number 1 when it succeeded.
+            // The result is 1 on success.
             let done = s.kernel.code.value(File::R, atomic.words());
             s.effect(Op::ATOMS, &modifiers, &[done], &args);
             let one = [Arg::Imm(1), RZ];
@@ -354,7 +354,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// A condition and another.
+    /// The conjunction of two predicates.
     pub(crate) fn conjunction(&mut self, a: Arg, b: Arg) -> Value {
         self.emit_p(Op::PLOP3, &[M::LUT], &[PT, a, b, PT, Arg::Imm(0x80), Arg::Imm(0)])
     }
@@ -374,7 +374,7 @@ impl<'a> Lower<'_, 'a> {
         differs
     }
 
-    /// What memory holds after the operation.
+    /// The new value of memory.
     fn combine(&mut self, atomic: &Atomic, old: Value, x: Value) -> Option<Value> {
         let word = |v: Value, i: u8| Arg::word(v, i);
         let logic = |s: &mut Self, table: i64| {
@@ -410,8 +410,8 @@ impl<'a> Lower<'_, 'a> {
         self.pack(&words)
     }
 
-    /// The word that a half lies in.
-    fn around(&mut self, atomic: &Atomic) -> Around {
+    /// The word that contains a half.
+    fn containing_word(&mut self, atomic: &Atomic) -> ContainingWord {
         let (low, high) = match atomic.space {
             Space::Shared => {
                 let Address { base, offset } = atomic.address;
@@ -430,43 +430,43 @@ impl<'a> Lower<'_, 'a> {
             Some(high) => self.pack(&[aligned.into(), high]),
             None => aligned,
         };
-        Around { address: Address { base: base.into(), offset: 0 }, is_upper, shift }
+        ContainingWord { address: Address { base: base.into(), offset: 0 }, is_upper, shift }
     }
 
     /// One of two selectors for `PRMT`.
-    fn selector(&mut self, around: &Around, upper: i64, lower: i64) -> Value {
-        self.emit(Op::SEL, &[], 1, &[Arg::Imm(upper), Arg::Imm(lower), around.is_upper.into()])
+    fn selector(&mut self, containing_word: &ContainingWord, upper: i64, lower: i64) -> Value {
+        self.emit(Op::SEL, &[], 1, &[Arg::Imm(upper), Arg::Imm(lower), containing_word.is_upper.into()])
     }
 
-    fn word_swap(&self, atomic: &Atomic, around: &Around) -> Atomic {
+    fn word_swap(&self, atomic: &Atomic, containing_word: &ContainingWord) -> Atomic {
         let data = Data { ty: Type::B32, count: 1 };
-        Atomic { op: "cas", data, address: around.address, policy: None, ..*atomic }
+        Atomic { op: "cas", data, address: containing_word.address, policy: None, ..*atomic }
     }
 
-    /// `add` of 16 bits: both halves are added, and one of the sums is taken.
+    /// 16-bit `add`: both halves are added, and one of the sums is taken.
     fn half_add(&mut self, atomic: &Atomic, x: Value) -> Option<Value> {
-        let around = self.around(atomic);
-        let swap = self.word_swap(atomic, &around);
-        let selector = self.selector(&around, 0x7610, 0x3254);
+        let containing_word = self.containing_word(atomic);
+        let swap = self.word_swap(atomic, &containing_word);
+        let selector = self.selector(&containing_word, 0x7610, 0x3254);
         let twice = self.emit(Op::PRMT, &[], 1, &[x.into(), Arg::Imm(0x1010), RZ]);
         let first = self.load_far(&swap)?;
-        let old = self.repeat(&[first], |s, old| {
+        let old = self.loop_while(&[first], |s, old| {
             let old = *old.first()?;
             let sum = s.combine(atomic, old, twice)?;
             let new = s.emit(Op::PRMT, &[], 1, &[old.into(), selector.into(), sum.into()]);
             let (got, _) = s.native(&swap, &[old, new], false)?;
             Some((s.differ(got, old), vec![got], got))
         })?;
-        Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, around.shift.into(), old.into()]))
+        Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, containing_word.shift.into(), old.into()]))
     }
 
-    /// Compare-and-swap of 16 bits. When the other half has changed in between, nothing is known, and it goes on.
+    /// 16-bit compare-and-swap. If the other half has changed in between, the loop continues.
     fn half_cas(&mut self, atomic: &Atomic, expected: Value, new: Value) -> Option<Value> {
-        let around = self.around(atomic);
-        let swap = self.word_swap(atomic, &around);
-        let selector = self.selector(&around, 0x5410, 0x3254);
+        let containing_word = self.containing_word(atomic);
+        let swap = self.word_swap(atomic, &containing_word);
+        let selector = self.selector(&containing_word, 0x5410, 0x3254);
         let first = self.load_far(&swap)?;
-        let old = self.repeat(&[first], |s, old| {
+        let old = self.loop_while(&[first], |s, old| {
             let old = *old.first()?;
             let with = |s: &mut Self, word: Value, half: Arg| {
                 s.emit(Op::PRMT, &[], 1, &[word.into(), selector.into(), half])
@@ -476,6 +476,6 @@ impl<'a> Lower<'_, 'a> {
             let (others, before) = (with(s, got, RZ), with(s, expected, RZ));
             Some((s.differ(others, before), vec![got], got))
         })?;
-        Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, around.shift.into(), old.into()]))
+        Some(self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, containing_word.shift.into(), old.into()]))
     }
 }

@@ -1,9 +1,9 @@
-//! Bulk copies, of plain memory and of tensors, and what belongs to them: groups of copies, prefetches, and the launch
-//! control of clusters. They are operations of the warp.
+//! Lowers bulk copies of memory and of tensors (TMA), bulk groups, prefetches, and cluster launch control. All are
+//! warp-level operations with uniform operands.
 //!
-//! An operation's uniform registers are groups of consecutive ones:
+//! The uniform operands are tuples of consecutive registers:
 //!
-//! | operation | first group | second group | then |
+//! | operation | first tuple | second tuple | then |
 //! |---|---|---|---|
 //! | `UBLKCP.S` | destination, barrier | source | size and blocks |
 //! | `UBLKCP.G`, `UBLKRED` | destination (and barrier) | source | size |
@@ -11,31 +11,31 @@
 //! | `UTMASTG`, `UTMAREDG` | source, coordinates | map | |
 //! | `UTMAPF` | coordinates | map | offsets |
 //!
-//! The last register has the size in 16 bytes, or the offsets of `im2col`, below, and the mask of the cluster's
-//! blocks above.
+//! The last register has the size in units of 16 bytes, or the offsets of `im2col`, in its low half, and the multicast
+//! mask of the cluster's blocks in its high half.
 
 use crate::lower::Lower;
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::Space;
 use crate::lower::operand_use::VALUE;
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, File};
 use ptx::Type;
 use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// Halves of two words, the second one above.
+/// PRMT: the low halves of two words, the second one above.
 const LOW_HALVES: i64 = 0x5410;
-/// The low bytes of two words; what is above does not matter.
+/// PRMT: the low bytes of two words; the upper half is undefined.
 const LOW_BYTES: i64 = 0x0040;
 
-/// An operation of the warp on its way: groups of operands in the order of its text.
+/// A warp-level operation being built: operand tuples in the order of the assembly text.
 struct Warp {
     op: Op,
     words: Vec<M>,
-    turns: Turns,
+    turns: Grouping,
     groups: Vec<Vec<Arg>>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Lower<'_, 'a> {
             "cp.async.bulk" => self.bulk_copy(ins),
             "cp.reduce.async.bulk" => self.bulk_reduce(ins),
             "cp.async.bulk.prefetch" => self.bulk_prefetch(ins),
-            "cp.async.bulk.commit_group" => self.under_branch(|l| {
+            "cp.async.bulk.commit_group" => self.in_guarded_branch(|l| {
                 l.effect(Op::UTMACMDFLUSH, &[], &[], &[]);
                 Some(())
             }),
@@ -72,10 +72,10 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Does an operation of the warp. Groups of several registers are put side by side.
-    fn do_by_warp(&mut self, warp: Warp) -> Option<()> {
+    /// Emits a warp-level operation, and packs its operand tuples.
+    fn emit_warp_op(&mut self, warp: Warp) -> Option<()> {
         let all: Vec<Arg> = warp.groups.concat();
-        self.by_warp(warp.turns, &all, |l, uniform| {
+        self.in_waterfall(warp.turns, &all, |l, uniform| {
             let mut rest = uniform;
             let mut args = Vec::new();
             for group in &warp.groups {
@@ -93,8 +93,8 @@ impl<'a> Lower<'_, 'a> {
 
     /// An address of shared memory in one word.
     pub(crate) fn shared_word(&mut self, operand: &Operand) -> Option<Arg> {
-        let place = self.address(operand, Space::Shared, 0)?;
-        Some(self.within(place, Space::Shared, 0..0).base)
+        let address = self.address(operand, Space::Shared, 0)?;
+        Some(self.within(address, Space::Shared, 0..0).base)
     }
 
     /// A global or generic address in two words.
@@ -104,12 +104,12 @@ impl<'a> Lower<'_, 'a> {
         Some(vec![Arg::word(base.value, 0), Arg::word(base.value, 1)])
     }
 
-    /// The last operand, if the instruction has a policy: what stands in the place of the descriptor.
+    /// The cache policy operand, if there is one: it replaces the descriptor.
     fn hint(&mut self, ins: &Ins<'a>) -> Option<Option<Vec<Arg>>> {
         self.hint_before(ins, 0)
     }
 
-    /// The same if so many operands come after it.
+    /// The same, with so many operands after it.
     fn hint_before(&mut self, ins: &Ins<'a>, after: usize) -> Option<Option<Vec<Arg>>> {
         if !ins.flag("L2::cache_hint") {
             return Some(None);
@@ -125,7 +125,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.halves(units.into(), mask.unwrap_or(RZ)))
     }
 
-    /// The mask of a cluster's blocks, where the machine has a use for it.
+    /// The multicast mask, where the machine has one.
     fn blocks(&mut self, operand: &Operand) -> Option<Option<Arg>> {
         let mask = self.word(operand, Type::B16)?;
         Some(self.machine.multicasts.then_some(mask))
@@ -138,11 +138,11 @@ impl<'a> Lower<'_, 'a> {
 
     fn bulk_copy(&mut self, ins: &Ins<'a>) -> Option<()> {
         let (to, from) = (ins.word(Kind::Space)?, ins.word(Kind::Space)?);
-        // How the end is told follows from the spaces.
+        // The completion mechanism follows from the spaces.
         let _completion = (ins.flag("mbarrier::complete_tx::bytes"), ins.flag("bulk_group"));
         let to_global = to == "global";
         let (multicast, masked) = (ins.flag("multicast::cluster"), ins.flag("cp_mask"));
-        // The blocks of the cluster stand before the policy, the bytes of a unit behind it.
+        // The multicast mask comes before the policy, the byte mask after it.
         let policy = self.hint_before(ins, usize::from(masked))?;
         let mask = match (multicast, masked) {
             (true, _) => self.blocks(ins.get(4)?)?,
@@ -162,16 +162,16 @@ impl<'a> Lower<'_, 'a> {
         words.extend(mask.filter(|_| multicast).map(|_| M::MULTICAST));
         words.extend(masked.then_some(M::DST_G_BYTE_MASK));
         let groups = [destination, source, vec![size]].into_iter().chain(policy).collect();
-        // A barrier counts each copy; without one, the same copy need not be done again.
-        let turns = if to_global { Turns::Value } else { Turns::Thread };
-        self.do_by_warp(Warp { op: Op::UBLKCP, words, turns, groups })
+        // A barrier counts each copy; without one, equal copies of several lanes can be merged.
+        let turns = if to_global { Grouping::PerValue } else { Grouping::PerThread };
+        self.emit_warp_op(Warp { op: Op::UBLKCP, words, turns, groups })
     }
 
     fn bulk_reduce(&mut self, ins: &Ins<'a>) -> Option<()> {
         let (to, _from) = (ins.word(Kind::Space)?, ins.word(Kind::Space)?);
         let policy = self.hint(ins)?;
         let _completion = (ins.flag("mbarrier::complete_tx::bytes"), ins.flag("bulk_group"));
-        // The machine keeps subnormals of 16 bits in any case.
+        // The machine preserves 16-bit subnormals in any case.
         let _ = ins.flag("noftz");
         let op = reduction(ins)?;
         let ty: &[M] = match ins.ty()?.name() {
@@ -193,7 +193,7 @@ impl<'a> Lower<'_, 'a> {
         let size = self.size_and_mask(ins.get(2)?, None)?;
         let words = [&[space, M::S, op], ty].concat();
         let groups = [destination, source, vec![size]].into_iter().chain(policy).collect();
-        self.do_by_warp(Warp { op: Op::UBLKRED, words, turns: Turns::Thread, groups })
+        self.emit_warp_op(Warp { op: Op::UBLKRED, words, turns: Grouping::PerThread, groups })
     }
 
     fn bulk_prefetch(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -202,7 +202,7 @@ impl<'a> Lower<'_, 'a> {
         let source = self.far_words(ins.get(0)?, Space::Global)?;
         let size = self.size_and_mask(ins.get(1)?, None)?;
         let groups = [source, vec![size]].into_iter().chain(policy).collect();
-        self.do_by_warp(Warp { op: Op::UBLKPF, words: vec![M::L2], turns: Turns::Value, groups })
+        self.emit_warp_op(Warp { op: Op::UBLKPF, words: vec![M::L2], turns: Grouping::PerValue, groups })
     }
 
     /// `[map, {coordinates}]`
@@ -243,14 +243,14 @@ impl<'a> Lower<'_, 'a> {
             let first = [vec![self.shared_word(ins.get(1)?)?], coordinates].concat();
             let groups = [first, map].into_iter().chain(policy).collect();
             let words = [&[dim], mode].concat();
-            return self.do_by_warp(Warp { op: Op::UTMASTG, words, turns: Turns::Value, groups });
+            return self.emit_warp_op(Warp { op: Op::UTMASTG, words, turns: Grouping::PerValue, groups });
         }
         let mode = ins.one_of(&["tile", "im2col", "im2col::w", "im2col::w::128", "tile::gather4"]);
         let multicast = ins.flag("multicast::cluster");
         let pair = ins.one_of(&["cta_group::1", "cta_group::2"]) == Some("cta_group::2");
         let has_offsets = mode.is_some_and(|m| m.starts_with("im2col"));
         let (map, coordinates) = self.map_and_coordinates(ins.get(1)?)?;
-        let place = vec![self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
+        let address = vec![self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
         let offsets = if has_offsets { self.im2col_offsets(ins.get(3)?, mode)? } else { RZ };
         let mask = match multicast {
             true => self.blocks(ins.get(3 + usize::from(has_offsets))?)?,
@@ -260,15 +260,15 @@ impl<'a> Lower<'_, 'a> {
         words.extend(mode_word(mode));
         words.extend(mask.map(|_| M::MULTICAST));
         words.extend(pair.then_some(M::_2CTA));
-        let mut groups = vec![[place, coordinates].concat(), map];
+        let mut groups = vec![[address, coordinates].concat(), map];
         if has_offsets || mask.is_some() {
             groups.push(vec![self.halves(offsets, mask.unwrap_or(RZ))]);
         }
         groups.extend(policy);
-        self.do_by_warp(Warp { op: Op::UTMALDG, words, turns: Turns::Thread, groups })
+        self.emit_warp_op(Warp { op: Op::UTMALDG, words, turns: Grouping::PerThread, groups })
     }
 
-    /// The offsets of `im2col` share 16 bits.
+    /// The offsets of `im2col`, packed into 16 bits.
     fn im2col_offsets(&mut self, operand: &Operand, mode: Option<&str>) -> Option<Arg> {
         let Operand::Vector(range) = operand else { return None };
         let mut words = Vec::new();
@@ -305,7 +305,7 @@ impl<'a> Lower<'_, 'a> {
         let first = [vec![self.shared_word(ins.get(1)?)?], coordinates].concat();
         let words = [&[dim], mode, &[op]].concat();
         let groups = [first, map].into_iter().chain(policy).collect();
-        self.do_by_warp(Warp { op: Op::UTMAREDG, words, turns: Turns::Thread, groups })
+        self.emit_warp_op(Warp { op: Op::UTMAREDG, words, turns: Grouping::PerThread, groups })
     }
 
     fn tensor_prefetch(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -321,22 +321,22 @@ impl<'a> Lower<'_, 'a> {
         }
         groups.extend(policy);
         let words = [M::L2, dim].into_iter().chain(mode_word(mode)).collect();
-        self.do_by_warp(Warp { op: Op::UTMAPF, words, turns: Turns::Value, groups })
+        self.emit_warp_op(Warp { op: Op::UTMAPF, words, turns: Grouping::PerValue, groups })
     }
 
-    /// Asks for another cluster's work: the answer goes to shared memory, and a barrier tells when.
+    /// `clusterlaunchcontrol.try_cancel`: the response goes to shared memory, and a barrier signals it.
     fn try_cancel(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.word(Kind::Space), ins.flag("mbarrier::complete_tx::bytes"), ins.ty()?);
         let cast = if ins.flag("multicast::cluster::all") { M::BROADCAST } else { M::SELFCAST };
-        let places = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(1)?)?];
-        self.by_warp(Turns::Thread, &places, |l, uniform| {
+        let addresses = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(1)?)?];
+        self.in_waterfall(Grouping::PerThread, &addresses, |l, uniform| {
             let pair = l.pack_uniform(uniform);
             l.effect(Op::UGETNEXTWORKID, &[cast], &[], &[Arg::word(pair, 0), Arg::word(pair, 1)]);
             Some(())
         })
     }
 
-    /// What the answer says: the first word is x, the next has y below and z above, the third one's lowest bit tells
+    /// Decodes the response: the first word is x, the next has y below and z above, the lowest bit of the third says
     /// whether there is work.
     fn query_cancel(&mut self, ins: &Ins<'a>) -> Option<()> {
         let what = ins.one_of(&[

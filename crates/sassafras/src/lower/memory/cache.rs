@@ -1,4 +1,4 @@
-//! Caches: prefetching, priorities, and policies for the second cache.
+//! Lowers cache control: prefetches, eviction priorities, and L2 cache policies.
 
 use crate::lower::Lower;
 use crate::lower::build::{RZ, constant};
@@ -10,7 +10,7 @@ use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// What a policy's upper word says of the first priority and of the other one, which applies to the rest.
+/// The bits of a policy's upper word for the primary and the secondary priority, which applies to the other accesses.
 const FIRST: &[(&str, i64)] = &[
     ("L2::evict_unchanged", 0x0000_0000),
     ("L2::evict_first", 0x0200_0000),
@@ -21,7 +21,7 @@ const OTHER: &[(&str, i64)] = &[("L2::evict_unchanged", 0), ("L2::evict_first", 
 /// Kinds of policies.
 const FRACTION: i64 = 0x1000_0000;
 const RANGE: i64 = 0x1800_0000;
-/// The fraction has four bits; all accesses are 15.
+/// The fraction has four bits; 15 is all accesses.
 const FRACTION_SCALE: f32 = 15.99;
 const FRACTION_SHIFT: i64 = 20;
 
@@ -43,7 +43,7 @@ impl<'a> Lower<'_, 'a> {
                 // `.L2` names the only cache that has policies.
                 let _level = ins.one_of(&["L2"]);
                 let ty = ins.ty()?;
-                // The bits of an access property are those of the policy.
+                // An access property has the bits of a policy.
                 let value = self.wide(ins.get(1)?, ty)?;
                 self.set(ins.get(0)?, value)
             }
@@ -71,7 +71,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// An operation on the 128 bytes at an address.
+    /// An operation on a cache line of 128 bytes.
     fn whole_line(&mut self, ins: &Ins<'a>, what: M) -> Option<()> {
         let space = self.space(ins)?;
         let address = self.address(ins.get(0)?, space, 0)?;
@@ -80,7 +80,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// The descriptor that an access with a policy uses in place of the usual one; `Some(None)` without a policy.
+    /// The descriptor of an access with a policy; `Some(None)` without a policy.
     pub(crate) fn cache_hint(&mut self, ins: &Ins<'a>, operand: usize) -> Option<Option<Value>> {
         if !ins.flag("L2::cache_hint") {
             return Some(None);
@@ -88,10 +88,10 @@ impl<'a> Lower<'_, 'a> {
         Some(Some(self.policy(ins.get(operand)?)?))
     }
 
-    /// The descriptor that stands for a policy.
+    /// The descriptor of a policy.
     pub(crate) fn policy(&mut self, operand: &Operand) -> Option<Value> {
         let policy = self.words(operand, Type::U64)?;
-        // Threads may differ; any of their policies will do, for it is about speed only.
+        // The policy may diverge; that of any lane will do, for it affects speed only.
         let halves = policy.map(|word| {
             let word = self.in_register(word);
             let half = self.kernel.code.value(File::UR, 1);
@@ -101,7 +101,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.pack_uniform(&halves))
     }
 
-    /// Uniform words side by side.
+    /// Packs uniform words.
     pub(crate) fn pack_uniform(&mut self, words: &[Arg]) -> Value {
         let result = self.kernel.code.value(File::UR, words.len() as u8);
         let data = self.data(ori::Op::Pseudo(Pseudo::Pack), &[], &[result], words);

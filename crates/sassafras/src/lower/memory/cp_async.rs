@@ -1,11 +1,11 @@
-//! Copies from global to shared memory that a thread does not wait for: `cp.async`.
+//! Lowers `cp.async`: asynchronous copies from global to shared memory.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::{Address, Space};
 use crate::lower::memory::load_store::size_word;
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, File, InstData, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -38,7 +38,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Waits until at most so many groups are under way. Fewer is fine, too.
+    /// Waits until at most so many groups are pending. Fewer is fine, too.
     pub(crate) fn wait_groups(&mut self, count: u64) -> Option<()> {
         let count = Arg::Imm(count.min(MOST_GROUPS) as i64);
         self.effect(Op::DEPBAR, &[M::LE], &[], &[Arg::Name(GROUPS), count]);
@@ -92,7 +92,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Is a size surely that of the copy, or zero? Triton's are: `selp` of the two, by the masks of a load.
+    /// Is a size known to be that of the copy, or zero? Triton's are: `selp` of the two, by the mask of a load.
     fn all_or_nothing(&self, size: Arg, bytes: i64) -> bool {
         match size {
             Arg::Zero(_) => true,
@@ -118,8 +118,8 @@ impl<'a> Lower<'_, 'a> {
         insts.find(|data| data.results.contains(&value))
     }
 
-    /// A source that ends early: the rest is zeros. The low bits of the address say how many bytes are missing; that
-    /// nothing is there is told by a predicate.
+    /// A partial source: the rest is zero-filled. The low bits of the address are the number of missing bytes; a
+    /// predicate says that all are missing.
     fn partial_source(&mut self, there: Arg, from: Address, bytes: i64) -> Option<Address> {
         let missing = self.emit(Op::IADD3, &[], 1, &[there.negated(), Arg::Imm(bytes), RZ]);
         let missing = self.masked(missing.into(), bytes - 1);
@@ -128,15 +128,15 @@ impl<'a> Lower<'_, 'a> {
         Some(Address { base: base.into(), ..from })
     }
 
-    /// A barrier hears when the thread's copies so far are done. Without `.noinc` that arrival is one more than the
-    /// barrier waits for anyway.
+    /// Arrives at a barrier when the thread's earlier copies are complete. Without `.noinc` the pending count is
+    /// incremented first.
     fn arrive_after_copies(&mut self, ins: &Ins<'a>) -> Option<()> {
         let one_more = !ins.flag("noinc");
         ins.ty()?;
-        let place = self.barrier_place(ins, 0)?;
+        let barrier = self.barrier_address(ins, 0)?;
         if one_more && !self.has(Op::SYNCS) {
             // The count of arrivals is in the upper word.
-            let args = [RZ, place.base, Arg::Imm(place.offset + 4), Arg::Imm(-1)];
+            let args = [RZ, barrier.base, Arg::Imm(barrier.offset + 4), Arg::Imm(-1)];
             self.effect(Op::ATOMS, &[M::ADD, M::S32], &[], &args);
         }
         let transactions = one_more && self.has(Op::SYNCS);
@@ -145,8 +145,8 @@ impl<'a> Lower<'_, 'a> {
             (true, false) => &[M::ARVCNT],
             (true, true) => &[M::TRANSCNT],
         };
-        self.by_warp(Turns::Value, &[place.base], |l, uniform| {
-            let at = [RZ, uniform[0], Arg::Imm(place.offset)];
+        self.in_waterfall(Grouping::PerValue, &[barrier.base], |l, uniform| {
+            let at = [RZ, uniform[0], Arg::Imm(barrier.offset)];
             if transactions {
                 let words = [M::ARRIVE, M::TRANS64, M::RED, M::A0T1];
                 l.effect(Op::SYNCS, &words, &[], &[&[RZ], &at[..], &[RZ]].concat());

@@ -1,8 +1,9 @@
-//! Loads and stores.
+//! Lowers loads and stores.
 //!
-//! Elements narrower than a word travel side by side in words; a load takes them apart and widens each to its
-//! register (with its sign if the type has one), a store puts the low parts of its registers together.
+//! Elements narrower than a word are packed in words: a load unpacks and extends each to its register, a store packs
+//! the low parts of its registers.
 
+use crate::context::CacheRule;
 use crate::lower::Lower;
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
@@ -13,11 +14,11 @@ use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// Who may see an access.
+/// The scope of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     Cta,
-    /// A cluster's blocks share no cache closer than the GPU's.
+    /// Blocks of a cluster share no cache closer than the GPU's.
     Gpu,
     Sys,
 }
@@ -40,29 +41,29 @@ impl Scope {
     }
 }
 
-/// What the machine is told about other observers of an access.
+/// The memory order of an access, as the machine distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Weak,
-    /// No one writes there while the kernel runs.
+    /// Read-only while the kernel runs.
     Constant,
     Strong(Scope),
     Mmio,
 }
 
-/// How an access treats order and caches: everything but place, size and data.
+/// Memory order and cache behaviour of an access.
 pub struct Manner {
     pub order: Order,
     /// A fence before, or an invalidation after.
     release: Option<Scope>,
     acquire: Option<Scope>,
-    /// Of the first cache, the second one, and how much is fetched.
+    /// Of L1, of L2, and the prefetch size.
     evict: Option<M>,
     l2_evict: Option<M>,
     fetch: Option<M>,
 }
 
-/// Cache operators: the order that they stand for, and the eviction priority.
+/// Cache operators: their memory order and eviction priority.
 const CACHE_OPERATORS: [(&str, Order, Option<M>); 7] = [
     ("ca", Order::Strong(Scope::Cta), None),
     ("cg", Order::Strong(Scope::Gpu), None),
@@ -73,30 +74,20 @@ const CACHE_OPERATORS: [(&str, Order, Option<M>); 7] = [
     ("wt", Order::Strong(Scope::Sys), None),
 ];
 
-/// A cache operator for the loads or the stores of global memory that name none, or for those that name another too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheRule {
-    operator: &'static str,
-    forced: bool,
-}
-
-impl CacheRule {
-    /// `None` if there is no such operator.
-    pub fn new(operator: &str, forced: bool) -> Option<CacheRule> {
-        let (operator, ..) = *CACHE_OPERATORS.iter().find(|(name, ..)| *name == operator)?;
-        Some(CacheRule { operator, forced })
-    }
-
-    /// The operator that counts. ptxas leaves accesses with an order of their own or a word about eviction alone, and
-    /// makes read-only loads no last uses.
-    fn instead_of(self, given: Option<&'static str>, ins: &Ins, order: Order) -> Option<&'static str> {
-        let is_last_use = self.operator == "lu" && ins.has_word("nc");
-        let is_plain = order == Order::Weak && !ins.has(Kind::Eviction);
-        match given {
-            _ if !is_plain => given,
-            Some(_) if !self.forced => given,
-            _ => Some(self.operator).filter(|_| !is_last_use),
-        }
+/// The effective operator under a rule. ptxas doesn't change accesses with a memory order or an eviction priority, and
+/// never makes a read-only load a last use.
+fn effective_operator(
+    rule: CacheRule,
+    given: Option<&'static str>,
+    ins: &Ins,
+    order: Order,
+) -> Option<&'static str> {
+    let is_last_use = rule.operator == "lu" && ins.has_word("nc");
+    let is_plain = order == Order::Weak && !ins.has(Kind::Eviction);
+    match given {
+        _ if !is_plain => given,
+        Some(_) if !rule.forced => given,
+        _ => Some(rule.operator).filter(|_| !is_last_use),
     }
 }
 
@@ -116,11 +107,11 @@ impl Manner {
         };
         manner.read_order(ins)?;
         let given = ins.one_of(&CACHE_OPERATORS.map(|(name, ..)| name));
-        if let Some(op) = rule.map_or(given, |rule| rule.instead_of(given, ins, manner.order)) {
+        if let Some(op) = rule.map_or(given, |rule| effective_operator(rule, given, ins, manner.order)) {
             let (_, order, evict) = CACHE_OPERATORS.iter().find(|(name, ..)| *name == op)?;
             (manner.order, manner.evict) = (*order, *evict);
         }
-        // Read-only data needs no order, whatever the cache operator.
+        // Read-only data has no order, whatever the cache operator.
         if ins.flag("nc") {
             manner.order = Order::Constant;
         }
@@ -160,7 +151,7 @@ impl Manner {
     }
 }
 
-/// The type of what is moved, and how often.
+/// The element type, and the number of elements.
 #[derive(Clone, Copy)]
 pub struct Data {
     pub ty: Type,
@@ -188,7 +179,7 @@ impl Data {
     }
 }
 
-/// The modifier for so many bits.
+/// The size modifier.
 pub fn size_word(bits: u32, signed: bool) -> Option<&'static [M]> {
     Some(match (bits, signed) {
         (8, false) => &[M::U8],
@@ -217,7 +208,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The words for an order, as the target has them.
+    /// The modifiers of a memory order, by target.
     pub(crate) fn order(&self, order: Order) -> &'static [M] {
         match (self.machine.splits_order, order) {
             (false, Order::Weak) => &[],
@@ -256,7 +247,7 @@ impl<'a> Lower<'_, 'a> {
         }
         self.unpack(ins.get(0)?, raw, data)?;
         self.fence_unmarked(is_unmarked);
-        // Without clusters no one outside the block writes to its shared memory.
+        // Without clusters only the block itself writes to its shared memory.
         match manner.acquire {
             Some(_) if space == Space::Shared && !self.machine.has_clusters => {
                 self.after_acquire(Scope::Cta);
@@ -267,8 +258,8 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Strong accesses to shared memory are instructions like weak ones: fences on both sides keep their order, and
-    /// keep them from becoming one.
+    /// Strong shared accesses are encoded like weak ones: compiler fences on both sides keep their order and prevent
+    /// merging.
     fn fence_unmarked(&mut self, is_unmarked: bool) {
         if is_unmarked {
             self.compiler_fence(&[M::CTA, M::S]);
@@ -285,8 +276,8 @@ impl<'a> Lower<'_, 'a> {
         data: Data,
     ) -> Option<Value> {
         let address = self.address(operand, space, i64::from(data.bits() / 8))?;
-        let (index, offset) = self.bank_place(address, start);
-        // What is aligned to its element only must be loaded element by element.
+        let (index, offset) = self.bank_index(address, start);
+        // Element alignment only: load element by element.
         let step = data.ty.bits().min(64);
         let size = size_word(step, data.ty.is_signed())?;
         let words = step.div_ceil(32) as u8;
@@ -305,7 +296,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The index and the offset of an address in a bank whose first byte is `start`.
-    fn bank_place(&mut self, address: Address, start: u32) -> (Option<Value>, i64) {
+    fn bank_index(&mut self, address: Address, start: u32) -> (Option<Value>, i64) {
         let offset = address.offset + i64::from(start);
         match address.base {
             Arg::Zero(_) => (None, offset),
@@ -348,13 +339,13 @@ impl<'a> Lower<'_, 'a> {
         Some(result)
     }
 
-    /// sm_75 has two kinds of loads from shared memory; ptxas only uses the one that is called `.U`.
+    /// sm_75 has two kinds of shared loads; ptxas only uses the one with `.U`.
     pub(crate) fn shared_load_words(&self, size: &[M]) -> Vec<M> {
         let kind: &[M] = if self.machine.splits_order { &[M::U] } else { &[] };
         [kind, size].concat()
     }
 
-    /// The address of a global or generic access. Shared memory of the cluster and I/O have no descriptor.
+    /// The address operands of a global or generic access. Distributed shared memory and I/O have no descriptor.
     fn far_args(
         &mut self,
         address: Address,
@@ -386,7 +377,7 @@ impl<'a> Lower<'_, 'a> {
         Some(self.pack(&[low.into(), high.into()]))
     }
 
-    /// The offset of a wide access counts 32 bytes and has fewer bits.
+    /// The offset of a 256-bit access counts units of 32 bytes and has fewer bits.
     fn address_256(&mut self, operand: &Operand, space: Space) -> Option<Address> {
         if !matches!(space, Space::Global | Space::Generic) {
             return None;
@@ -451,12 +442,12 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Gives the parts of what was loaded to the destination's registers.
+    /// Unpacks a loaded value to the destination's registers.
     pub(crate) fn unpack(&mut self, to: &Operand, raw: Value, data: Data) -> Option<()> {
         let body = self.body;
         let elements = match to {
             Operand::Vector(range) => body.list(*range),
-            // A vector register holds its elements as memory does.
+            // A vector register has the layout of memory.
             Operand::Reg(_) if data.count > 1 => return self.set(to, raw),
             _ => std::slice::from_ref(to),
         };
@@ -476,8 +467,8 @@ impl<'a> Lower<'_, 'a> {
         (elements.len() == usize::from(data.count)).then_some(())
     }
 
-    /// Elements of whole words, all at once, so that they stay in the registers that they were loaded to. Not under a
-    /// guard: there each is a guarded copy, which the load takes over later (`opt/combine/vectors.rs`).
+    /// Elements of whole words, as one tuple, so that they stay in the registers of the load. Not under a guard: there
+    /// each is a guarded copy, which is later folded into the load (`opt/combine/vectors.rs`).
     fn whole_elements(&mut self, raw: Value, data: Data) -> Vec<Value> {
         if data.count == 1 || data.ty.bits() < 32 || self.guard.is_some() {
             return Vec::new();
@@ -489,7 +480,7 @@ impl<'a> Lower<'_, 'a> {
         pieces
     }
 
-    /// An element in words of its own; a narrow one with its sign, or zeros, above it.
+    /// An unpacked element; a narrow one is sign- or zero-extended.
     fn element(&mut self, raw: Value, index: u8, data: Data) -> Value {
         let bits = data.ty.bits();
         if data.count == 1 {
@@ -502,14 +493,14 @@ impl<'a> Lower<'_, 'a> {
         let first = u32::from(index) * bits / 8;
         let word = Arg::word(raw, (first / 4) as u8);
         let (low, high) = (first % 4, (first + bits / 8 - 1) % 4);
-        // Selectors: the element's bytes, then its sign (8 + byte) or a byte of RZ.
+        // PRMT selectors: the element's bytes, then its sign (8 + byte) or a byte of RZ.
         let fill = if data.ty.is_signed() { 8 | high } else { 7 };
         let second = if bits == 16 { high } else { fill };
         let selector = fill << 12 | fill << 8 | second << 4 | low;
         self.emit(Op::PRMT, &[], 1, &[word, Arg::Imm(i64::from(selector)), RZ])
     }
 
-    /// As wide as the register that it goes to.
+    /// Extended to the width of its register.
     fn widened(&mut self, value: Value, to: &Operand, ty: Type) -> Option<Value> {
         let words = match to {
             Operand::Reg(reg) => self.shape(*reg).1,
@@ -561,7 +552,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// As many words of an operand as the type has.
+    /// The low words of an operand, as wide as the type.
     fn low_part(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
         let words = ty.bits().div_ceil(32) as u8;
         match operand {
@@ -579,7 +570,7 @@ impl<'a> Lower<'_, 'a> {
             _ if words == 1 => self.word(operand, ty),
             _ => {
                 let bits = self.constant(operand, ty)?;
-                // A constant has 64 bits; its sign goes on.
+                // A constant has 64 bits and is sign-extended beyond.
                 let word = |i: u8| match i {
                     0 => bits as u32,
                     1 => (bits >> 32) as u32,
@@ -591,7 +582,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Narrow elements side by side.
+    /// Packs narrow elements.
     pub(crate) fn join(&mut self, parts: &[Arg], bits: u32) -> Value {
         let halves: Vec<Arg> = match bits {
             8 => parts.chunks(2).map(|pair| self.permute(pair, 0x3340)).collect(),
@@ -604,7 +595,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Bytes of two words; a lone word is itself.
+    /// PRMT of two words; a single word is unchanged.
     fn permute(&mut self, pair: &[Arg], selector: i64) -> Arg {
         match *pair {
             [a, b] => {

@@ -1,4 +1,5 @@
-//! Memory of several GPUs at one address: a load reduces what all of them hold, stores and reductions go to all.
+//! Lowers `multimem`: memory of several GPUs at one address. A load reduces over all copies, stores and reductions go
+//! to all.
 
 use crate::lower::Lower;
 use crate::lower::instruction::Ins;
@@ -31,7 +32,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let order = ins.one_of(&["weak", "relaxed", "acquire"]);
         let scope = Scope::read(ins);
-        // The switch between the GPUs does it, whoever asks: the order is always the system's.
+        // The switch between the GPUs does the reduction: the scope is always the system.
         let space = self.space(ins).filter(|s| matches!(s, Space::Global | Space::Generic))?;
         let data = Data::read(ins)?;
         let ty = Self::reduced_type(data)?;
@@ -46,7 +47,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Halves that are added up in 32 bits: sm_90 and later machines have different names for it.
+    /// Reduction of halves in 32 bits: sm_90 and later machines have different modifiers.
     fn wide_sum(&self) -> M {
         use sass::operands::{imm, r, urz};
         let modifiers = [M::E, M::F32ADD, M::F16x2_RN, M::STRONG_SYS];
@@ -56,7 +57,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The name of the type. Other than a reduction in memory, this one keeps subnormals.
+    /// The modifier of the type. Unlike a reduction in memory, this one preserves subnormals.
     fn reduced_type(data: Data) -> Option<M> {
         Some(match (data.ty.name(), data.bits()) {
             ("u32" | "b32", 32) => M::_32,

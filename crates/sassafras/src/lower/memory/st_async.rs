@@ -1,18 +1,18 @@
-//! Stores and reductions that nobody waits for: `st.async`, `red.async`, and the store of zeros, `st.bulk`.
+//! Lowers asynchronous stores and reductions, `st.async` and `red.async`, and the zero fill `st.bulk`.
 
 use crate::lower::Lower;
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::Space;
 use crate::lower::memory::bulk_copy::reduction;
 use crate::lower::memory::load_store::{Data, Scope, size_word};
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, Value};
 use ptx::Type;
 use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// The scoreboard that tells when a store has left (`mach/control_codes.rs`).
+/// The scoreboard that counts stores until they are issued (`mach/control_codes.rs`).
 const LEAVING: M = M::SB5;
 
 impl<'a> Lower<'_, 'a> {
@@ -24,11 +24,11 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// To the shared memory of a block of the cluster, whose barrier counts the bytes. The barrier's address stands
-    /// above the data's.
+    /// To the shared memory of a block of the cluster; its barrier counts the bytes. The address tuple is the data's,
+    /// then the barrier's.
     fn counted_store(&mut self, ins: &Ins<'a>) -> Option<()> {
         let reduces = ins.mnemonic() == "red.async";
-        // The barrier orders it, and the address says how far it goes.
+        // The barrier orders it, and its scope is that of the address.
         let _ = (ins.flag("weak"), ins.flag("relaxed"), Scope::read(ins), ins.word(Kind::Space));
         let (op, mut words) = match reduces {
             true => (Op::REDAS, vec![reduction(ins)?]),
@@ -40,13 +40,13 @@ impl<'a> Lower<'_, 'a> {
             _ => words.extend(size_word(data.bits(), false)?),
         }
         let value = self.gather(ins.get(1)?, data)?;
-        let places = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
-        let places = self.pack(&places);
-        self.effect(op, &words, &[], &[places.into(), Arg::Imm(0), value.into()]);
+        let addresses = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(2)?)?];
+        let addresses = self.pack(&addresses);
+        self.effect(op, &words, &[], &[addresses.into(), Arg::Imm(0), value.into()]);
         Some(())
     }
 
-    /// To global memory, behind what the thread wrote before.
+    /// To global memory, with release order.
     fn released_store(&mut self, ins: &Ins<'a>) -> Option<()> {
         let (_release, mmio, scope) = (ins.flag("release"), ins.flag("mmio"), Scope::read(ins)?);
         let order = match (mmio, scope) {
@@ -70,29 +70,34 @@ impl<'a> Lower<'_, 'a> {
         words.push(order);
         let value = self.gather(ins.get(1)?, data)?;
         if !self.has(op) {
-            return self.stored_now(ins.get(0)?, &words, scope, value);
+            return self.store_synchronously(ins.get(0)?, &words, scope, value);
         }
         let mut all = self.far_words(ins.get(0)?, Space::Global)?;
         all.extend((0..data.words()).map(|i| Arg::word(value, i)));
-        self.by_warp(Turns::Thread, &all, |l, uniform| {
-            let (place, value) = uniform.split_at_checked(2)?;
-            let (place, value) = (l.pack_uniform(place), l.pack_uniform(value));
+        self.in_waterfall(Grouping::PerThread, &all, |l, uniform| {
+            let (address, value) = uniform.split_at_checked(2)?;
+            let (address, value) = (l.pack_uniform(address), l.pack_uniform(value));
             l.effect(Op::MEMBAR, &[M::ALL, M::CTA], &[], &[]);
-            l.effect(op, &words, &[], &[place.into(), Arg::Imm(0), value.into()]);
-            // As ptxas does: nothing happens before the store has left.
+            l.effect(op, &words, &[], &[address.into(), Arg::Imm(0), value.into()]);
+            // As ptxas does: waits until the store is issued.
             l.effect(Op::DEPBAR, &[M::LE], &[], &[Arg::Name(LEAVING), Arg::Imm(0)]);
             Some(())
         })
     }
 
-    /// Where the machine has no such store: an ordinary one, with the fence that it stands for. `words` are those of
-    /// the store that there is not.
-    fn stored_now(&mut self, place: &Operand, words: &[M], scope: Scope, value: Value) -> Option<()> {
+    /// Without a native form: an ordinary store after the release fence. `words` are the modifiers of the missing form.
+    fn store_synchronously(
+        &mut self,
+        address: &Operand,
+        words: &[M],
+        scope: Scope,
+        value: Value,
+    ) -> Option<()> {
         self.before_release(scope);
         let reduces = words.contains(&M::ADD);
         let op = if reduces { Op::REDG } else { Op::STG };
         let words: Vec<M> = words.iter().copied().filter(|w| *w != M::NA).collect();
-        let address = self.address(place, Space::Global, 0)?;
+        let address = self.address(address, Space::Global, 0)?;
         // I/O has no descriptor.
         let mmio = words.iter().any(|w| matches!(w, M::MMIO_GPU | M::MMIO_SYS));
         let mut args = if mmio { address.args().to_vec() } else { self.described(address, None) };
@@ -101,11 +106,11 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Zeros to shared memory, in units of eight bytes.
+    /// Zeros shared memory, in units of eight bytes.
     fn store_zeros(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.flag("weak"), ins.word(Kind::Space));
         let Operand::Int { value: 0, .. } = ins.get(2)? else { return None };
-        let place = self.shared_word(ins.get(0)?)?;
+        let address = self.shared_word(ins.get(0)?)?;
         let size = ins.get(1)?;
         let [low, high] = match self.count_words(size) {
             1 => [self.word(size, Type::U32)?, Arg::Zero(ori::File::R)],
@@ -113,14 +118,14 @@ impl<'a> Lower<'_, 'a> {
         };
         let [low, high] = [low, high].map(|w| self.in_register(w));
         let units = self.emit(Op::SHF, &[M::R, M::U64], 1, &[low, Arg::Imm(3), high]);
-        self.by_warp(Turns::Value, &[place, units.into()], |l, uniform| {
+        self.in_waterfall(Grouping::PerValue, &[address, units.into()], |l, uniform| {
             let args = [uniform[0], Arg::Imm(0), Arg::Name(M::URZ), uniform[1]];
             l.effect(Op::UMEMSETS, &[M::_64], &[], &args);
             Some(())
         })
     }
 
-    /// How many words a register has; a constant has two.
+    /// The words of a register; a constant has two.
     fn count_words(&self, operand: &Operand) -> u8 {
         match operand {
             Operand::Reg(reg) => self.shape(*reg).1,

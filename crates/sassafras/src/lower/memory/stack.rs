@@ -1,8 +1,8 @@
-//! `alloca`, `stacksave` and `stackrestore`: memory that a function takes from the stack while it runs.
+//! Lowers `alloca`, `stacksave` and `stackrestore`: dynamic stack allocation.
 //!
-//! The stack pointer moves down by the size. The frame stays in reach through a register of its own
-//! ([`ori::Function::frame_register`]). The lowest bytes belong to the parameters of calls, so memory is handed out
-//! above them.
+//! The stack pointer moves down by the size, and the frame is addressed through a frame pointer
+//! ([`ori::Function::frame_register`]). The lowest bytes are the outgoing argument area, so an allocation starts above
+//! it.
 
 use crate::lower::Lower;
 use crate::lower::build::RZ;
@@ -13,7 +13,7 @@ use ptx::ast;
 use ptx::ast::Operand;
 use sass::Op;
 
-/// Callees rely on it: their frames hold variables that want as much.
+/// Callees rely on it: their frames have variables with this alignment.
 const LEAST_ALIGNMENT: u64 = 16;
 
 /// Does a body move its stack pointer?
@@ -25,7 +25,7 @@ pub fn moves(module: &ast::Module, body: &ast::Body) -> bool {
 }
 
 impl<'a> Lower<'_, 'a> {
-    /// Where the parameters of calls go.
+    /// The base of the outgoing argument area.
     pub(crate) fn stack_top(&self) -> Arg {
         if self.kernel.code.moving_stack { Arg::StackTop } else { Arg::Stack }
     }
@@ -35,7 +35,7 @@ impl<'a> Lower<'_, 'a> {
         match ins.mnemonic() {
             "alloca" => self.alloca(ins, ty),
             "stacksave" => {
-                // No move: that could be done again elsewhere.
+                // No `MOV`: that could be rematerialized elsewhere.
                 let top = self.stack_top();
                 let value = self.emit(Op::IADD3, &[], 1, &[top, Arg::Imm(0), RZ]);
                 self.set_pointer(ins.get(0)?, value.into(), ty)
@@ -58,7 +58,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let align = align.max(LEAST_ALIGNMENT);
         let below = u64::from(call::outgoing(self.module, self.body, self.machine, self.conventions));
-        // The bytes for calls are so many that what is above them is aligned if the stack pointer is.
+        // The argument area is padded so that the address above it is aligned if the stack pointer is.
         let aligned = below.next_multiple_of(align);
         let extra = if aligned == below { RZ } else { Arg::Imm(below as i64 - aligned as i64) };
         let top = self.stack_top();
@@ -67,15 +67,15 @@ impl<'a> Lower<'_, 'a> {
         let mask = Arg::Imm(i64::from((align as u32).wrapping_neg() as i32));
         let new = self.lop3(lower.into(), mask, RZ, 0xc0);
         self.move_stack(new.into());
-        let place = self.emit(Op::IADD3, &[], 1, &[new.into(), Arg::Imm(aligned as i64), RZ]);
-        self.set_pointer(ins.get(0)?, place.into(), ty)
+        let address = self.emit(Op::IADD3, &[], 1, &[new.into(), Arg::Imm(aligned as i64), RZ]);
+        self.set_pointer(ins.get(0)?, address.into(), ty)
     }
 
     fn move_stack(&mut self, to: Arg) {
         self.effect(Op::MOV, &[], &[], &[Arg::StackTop, to]);
     }
 
-    /// The word that counts of a pointer or size.
+    /// The low word of a pointer or size.
     fn pointer(&mut self, operand: &Operand, ty: ptx::Type) -> Option<Arg> {
         match ty.bits() {
             64 => Some(self.words(operand, ty)?[0]),
@@ -83,10 +83,10 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn set_pointer(&mut self, to: &Operand, place: Arg, ty: ptx::Type) -> Option<()> {
+    fn set_pointer(&mut self, to: &Operand, address: Arg, ty: ptx::Type) -> Option<()> {
         let value = match ty.bits() {
-            64 => self.pack(&[place, RZ]),
-            _ => self.copy(place),
+            64 => self.pack(&[address, RZ]),
+            _ => self.copy(address),
         };
         self.set(to, value)
     }

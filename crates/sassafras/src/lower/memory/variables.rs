@@ -1,26 +1,25 @@
-//! Where variables lie.
+//! Locations of variables: stack, shared and parameter layout, constant banks, linker symbols.
 
 use crate::context::Failure;
 use crate::lower::build::RZ;
-use crate::lower::texture::handles::{self, Bank, ImageSlot};
 use crate::lower::{Linked, Lower};
-use crate::module::data::{self, Home};
+use crate::module::data::{self, Home, ImageSlot};
 use cubin::module::{ImageKind, SharedHome, SharedVariable};
 use ori::{Arg, Half, Value};
 use ptx::ast;
 use sass::{M, Op};
 
-/// The place of a variable within its space.
+/// The location of a variable within its space.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Bytes from the beginning of the kernel's shared memory, or the number of a symbol that the linker places there.
+pub enum Location {
+    /// Offset in the kernel's shared memory, or the number of a symbol that the linker allocates there.
     Shared(u64),
     LinkedShared(u32),
     /// Bytes from the stack pointer.
     Local(u32),
     /// Bytes from the first parameter.
     Param(u32),
-    /// Bytes from the beginning of constant bank 3, or the number of a symbol that the linker places there.
+    /// Offset in constant bank 3, or the number of a symbol that the linker allocates there.
     Const(u32),
     LinkedConst(u32),
     /// The number of the symbol, as [`Arg::Address`] has it.
@@ -29,51 +28,63 @@ pub enum Place {
     Image(String),
 }
 
+/// A word of constant bank 0: at this offset, or at that of a linker symbol.
+#[derive(Clone, Copy)]
+pub enum Bank {
+    At(u32),
+    Linked(u32),
+}
+
+/// Tags of opaque handles, in their upper word.
+pub const IS_TEXTURE: i64 = 0x2000_0000;
+pub const IS_SAMPLER: i64 = 0x4000_0000;
+pub const IS_SURFACE: i64 = 0x8000_0000u32 as i32 as i64;
+
 /// Bytes of the handle of a texture, sampler or surface.
 pub const IMAGE_HANDLE: u32 = 4;
 
 impl Lower<'_, '_> {
-    pub(crate) fn place(&mut self, symbol: ast::Symbol) -> Option<Place> {
+    pub(crate) fn location(&mut self, symbol: ast::Symbol) -> Option<Location> {
         if let Some(offset) = self.shared.get(&symbol) {
             return Some(match self.data.relocatable {
-                true => {
-                    Place::LinkedShared(self.linked(&data::local_name(self.module, symbol), Linked::Shared))
-                }
-                false => Place::Shared(*offset),
+                true => Location::LinkedShared(
+                    self.linked(&data::local_name(self.module, symbol), Linked::Shared),
+                ),
+                false => Location::Shared(*offset),
             });
         }
         if let Some(offset) = self.local.get(&symbol) {
-            return Some(Place::Local(*offset));
+            return Some(Location::Local(*offset));
         }
         if let Some(param) = self.kernel.params.iter().find(|p| p.symbol == symbol && p.image.is_none()) {
-            return Some(Place::Param(param.offset));
+            return Some(Location::Param(param.offset));
         }
         if let ast::SymbolKind::Function { .. } = self.module.symbols[symbol.0 as usize].kind {
             let name = data::name(self.module, self.data.aliased(symbol));
             self.kernel.takes.push(name.clone());
             let unified = self.data.relocatable && self.machine.unified_functions;
-            return Some(Place::Global(match unified {
+            return Some(Location::Global(match unified {
                 true => self.linked(&name, Linked::UnifiedFunction),
                 false => self.kernel.code.symbol(&name),
             }));
         }
         match self.data.home(symbol)? {
-            Home::Global(name) => Some(Place::Global(self.kernel.code.symbol(name))),
-            Home::Constant(offset) => Some(Place::Const(*offset)),
-            Home::LinkedConstant(name) => Some(Place::LinkedConst(self.linked(name, Linked::Constant))),
-            Home::LinkedShared(name) => Some(Place::LinkedShared(self.linked(name, Linked::Shared))),
-            Home::Shared(offset) => Some(Place::Shared(*offset)),
-            // Behind everything that is there without the launch's part; a device function can't know where that is.
+            Home::Global(name) => Some(Location::Global(self.kernel.code.symbol(name))),
+            Home::Constant(offset) => Some(Location::Const(*offset)),
+            Home::LinkedConstant(name) => Some(Location::LinkedConst(self.linked(name, Linked::Constant))),
+            Home::LinkedShared(name) => Some(Location::LinkedShared(self.linked(name, Linked::Shared))),
+            Home::Shared(offset) => Some(Location::Shared(*offset)),
+            // Dynamic shared memory begins after all static variables; a device function can't know where that is.
             Home::Dynamic(align) => {
                 let (size, _) = self.kernel.shared(self.data);
                 self.kernel.dynamic_shared = true;
-                self.kernel.entry.then(|| Place::Shared(size.next_multiple_of((*align).max(1))))
+                self.kernel.entry.then(|| Location::Shared(size.next_multiple_of((*align).max(1))))
             }
-            Home::Image(name) => Some(Place::Image(name.clone())),
+            Home::Image(name) => Some(Location::Image(name.clone())),
         }
     }
 
-    /// The number of a symbol that is no place in global memory.
+    /// The number of a symbol that is no address in global memory.
     pub(crate) fn linked(&mut self, name: &str, linked: Linked) -> u32 {
         let symbol = self.kernel.code.symbol(name);
         self.kernel.linked.insert(symbol, linked);
@@ -85,8 +96,8 @@ impl Lower<'_, '_> {
         self.machine.params(self.kernel.param_bytes)
     }
 
-    /// The place in bank 0 of a handle, behind the parameters. Device functions don't know whose parameters: for them
-    /// all kernels of the module have the same slots at the same place.
+    /// The location in bank 0 of a handle, after the parameters. Device functions don't know the kernel's parameters:
+    /// for them all kernels of the module have the same slots at the same offset.
     pub(crate) fn image_slot(&mut self, slot: ImageSlot) -> Bank {
         let images = match &self.data.common_slots {
             Some(common) => {
@@ -106,15 +117,15 @@ impl Lower<'_, '_> {
         Bank::At(self.kernel.first_image(self.machine) + IMAGE_HANDLE * at as u32)
     }
 
-    /// Does the linker place the handles? Kernels of other files may call this function.
+    /// Does the linker allocate the handles? Kernels of other files may call this function.
     pub(crate) fn slots_are_linked(&self) -> bool {
         self.data.relocatable && !self.kernel.entry
     }
 
-    /// Gives the variables of the body their places.
+    /// Allocates the variables of the body.
     pub(crate) fn variables(&mut self) -> Result<(), Failure> {
         let body = self.body;
-        // The module's shared memory comes first, in kernels that name it or may call something that does.
+        // The module's shared memory comes first, in kernels that refer to it or may call a function that does.
         let names_it = |o: &ast::Operand| match o {
             ast::Operand::Symbol(s) => matches!(self.data.home(*s), Some(Home::Shared(_))),
             _ => false,
@@ -142,7 +153,7 @@ impl Lower<'_, '_> {
                         self.local.insert(symbol, offset);
                         self.kernel.code.frame = offset + bytes as u32;
                     }
-                    // Parameters of calls are words, and the rest is the module's.
+                    // Parameters of calls are registers, and the rest is the module's.
                     _ => {}
                 }
             }
@@ -163,12 +174,12 @@ impl Lower<'_, '_> {
             let variable = SharedVariable { name, binding, home, align, size: bytes, address: 0 };
             self.kernel.linked_shared.push(variable);
         }
-        // The module's part may grow by alignment: all places are known when the last variable is.
+        // Alignment may enlarge the module's part: offsets are final after the last variable.
         let first = self.kernel.shared(self.data).0 - self.kernel.shared_bytes;
         self.shared = self.own.iter().map(|(s, offset)| (*s, first + offset)).collect();
     }
 
-    /// Bytes of `.const` variables: the module's, or what the linker makes of those of all files.
+    /// The size of `.const` variables: the module's, or the linker's sum over all files.
     pub(crate) fn const_bytes(&mut self) -> Arg {
         if !self.data.relocatable {
             return Arg::Imm(i64::from(self.data.constant_bytes));
@@ -179,42 +190,42 @@ impl Lower<'_, '_> {
 
     /// The address of a variable within its own space plus some bytes, one word (two for `.global`).
     pub(crate) fn variable_address(&mut self, symbol: ast::Symbol, plus: i64) -> Option<Value> {
-        match self.place(symbol)? {
-            Place::Shared(at) => {
+        match self.location(symbol)? {
+            Location::Shared(at) => {
                 let base = Arg::Imm(i64::from(self.machine.shared_base) + at as i64 + plus);
-                Some(self.shared_place(base))
+                Some(self.shared_address(base))
             }
-            // The linker counts from the first byte that is not the system's.
-            Place::LinkedShared(symbol) => {
+            // The linker's offsets start after the reserved bytes.
+            Location::LinkedShared(symbol) => {
                 let addend = i64::from(self.machine.shared_base) + plus;
-                Some(self.shared_place(Arg::Address { symbol, addend, half: Half::Low }))
+                Some(self.shared_address(Arg::Address { symbol, addend, half: Half::Low }))
             }
-            Place::LinkedConst(symbol) => {
+            Location::LinkedConst(symbol) => {
                 Some(self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: plus, half: Half::Low }]))
             }
-            Place::Local(at) => {
+            Location::Local(at) => {
                 Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(at) + plus), RZ]))
             }
-            Place::Param(at) | Place::Const(at) => {
+            Location::Param(at) | Location::Const(at) => {
                 Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(at) + plus)]))
             }
-            Place::Global(symbol) => {
+            Location::Global(symbol) => {
                 let half = |half| Arg::Address { symbol, addend: plus, half };
                 Some(self.pack(&[half(Half::Low), half(Half::High)]))
             }
-            Place::Image(name) => {
+            Location::Image(name) => {
                 let tag = match self.data.image_kind(&name)? {
-                    ImageKind::Texture => handles::IS_TEXTURE,
-                    ImageKind::Sampler { .. } => handles::IS_SAMPLER,
-                    ImageKind::Surface => handles::IS_SURFACE,
+                    ImageKind::Texture => IS_TEXTURE,
+                    ImageKind::Sampler { .. } => IS_SAMPLER,
+                    ImageKind::Surface => IS_SURFACE,
                 };
                 (plus == 0).then(|| self.opaque(&name, tag))
             }
         }
     }
 
-    /// The address of a place in the block's own shared memory.
-    pub(crate) fn shared_place(&mut self, base: Arg) -> Value {
+    /// The address of a location in the block's own shared memory.
+    pub(crate) fn shared_address(&mut self, base: Arg) -> Value {
         if !self.machine.has_clusters {
             return self.copy(base);
         }

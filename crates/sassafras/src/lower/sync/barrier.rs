@@ -1,4 +1,4 @@
-//! Barriers of a block, a warp and a cluster.
+//! Lowers the barriers of a block, a warp and a cluster: `bar`, `barrier`, `barrier.cluster`.
 
 use crate::lower::Lower;
 use crate::lower::build::{RZ, constant};
@@ -15,12 +15,12 @@ impl<'a> Lower<'_, 'a> {
         match name {
             "bar.warp" => return self.sync_warp(ins),
             "barrier.cluster.arrive" | "barrier.cluster.wait" => {
-                return self.under_branch(|l| l.cluster_barrier(ins));
+                return self.in_guarded_branch(|l| l.cluster_barrier(ins));
             }
             _ => {}
         }
-        // `bar` is `barrier.aligned`: all threads of the warp come together. Where they need not, ptxas has the same
-        // code but for machines before sm_90, which then don't defer.
+        // `bar` is `barrier.aligned`: all threads of the warp execute it convergently. For unaligned barriers ptxas has
+        // the same code except before sm_90, where they don't defer.
         let aligned = ins.flag("aligned") || name.starts_with("bar.") || name == "bar";
         let defers = match self.machine.defer_blocking {
             DeferBlocking::Never => false,
@@ -42,16 +42,16 @@ impl<'a> Lower<'_, 'a> {
         self.arrive_at(aligned, &[&[M::SYNC], defer].concat(), &operands)
     }
 
-    /// A warp comes to a barrier. The machine counts warps there, so it comes whole. Threads of one warp that come from
-    /// different places are gathered as ptxas does it; before sm_90, only those at the same place. (Where the warp is
-    /// whole anyway, the pass `convergence` takes the wait away.)
+    /// Arrives at a barrier. The hardware counts warps, so the whole warp must converge first. Lanes that arrive from
+    /// different program points are gathered as ptxas does it; before sm_90, only those at the same program point. (The
+    /// pass `convergence` removes the wait where the warp is convergent.)
     fn arrive_at(&mut self, aligned: bool, modifiers: &[M], operands: &[Arg]) -> Option<()> {
         if aligned || !self.machine.collects_unaligned_warps {
             self.wait_for_warp();
             self.effect(Op::BAR, modifiers, &[], operands);
             return Some(());
         }
-        self.under_branch(|l| l.collect_warp(Op::BAR, modifiers, operands, |_| {}))
+        self.in_guarded_branch(|l| l.gather_warp(Op::BAR, modifiers, operands, |_| {}))
     }
 
     fn barrier_reduction(&mut self, ins: &Ins<'a>, aligned: bool, defer: &[M]) -> Option<()> {
@@ -75,19 +75,19 @@ impl<'a> Lower<'_, 'a> {
             return self.set(ins.get(0)?, result);
         }
         // The result is read while the warp is still gathered, as in ptxas's code: an H200 has given another one to
-        // threads that read it behind `ENDCOLLECTIVE`.
-        self.under_branch(|l| {
-            let places: &[Arg] = if counts { &[WORD] } else { &[WORD, TRUTH] };
-            l.collect_warp(Op::BAR, &modifiers, &operands, |l| {
-                l.emit_to(Op::B2R, &[M::RESULT], &[], places);
+        // threads that read it after `ENDCOLLECTIVE`.
+        self.in_guarded_branch(|l| {
+            let registers: &[Arg] = if counts { &[WORD] } else { &[WORD, TRUTH] };
+            l.gather_warp(Op::BAR, &modifiers, &operands, |l| {
+                l.emit_to(Op::B2R, &[M::RESULT], &[], registers);
             })?;
             let result = l.kernel.code.value(file, 1);
-            l.take_fixed(result);
+            l.read_fixed(result);
             l.set(ins.get(0)?, result)
         })
     }
 
-    /// The number of the barrier, and how many threads it waits for.
+    /// The barrier number, and the thread count.
     fn barrier_operands(&mut self, ins: &Ins<'a>, number: usize, count: Option<usize>) -> Option<Vec<Arg>> {
         let number = ins.get(number)?;
         self.kernel.barriers = match constant(number, Type::U32) {
@@ -113,9 +113,9 @@ impl<'a> Lower<'_, 'a> {
         Some(vec![number, count])
     }
 
-    /// In a launch without clusters a cluster is a block: arriving is nothing, and waiting is a block's barrier.
+    /// In a launch without clusters a cluster is a block: an arrival is a no-op, and a wait is a block barrier.
     fn cluster_barrier(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // Every thread takes part either way.
+        // Every thread takes part with and without `.aligned`.
         ins.flag("aligned");
         let order = ins.one_of(&["release", "relaxed", "acquire"]);
         let arrive = ins.mnemonic() == "barrier.cluster.arrive";

@@ -1,13 +1,13 @@
-//! Votes, shuffles, matches and reductions over a warp; sleeping, traps and events.
+//! Lowers warp collectives (votes, shuffles, matches, reductions); `nanosleep`, traps, events, `setmaxnreg`.
 //!
-//! Before threads work together they must be together. With a mask of all threads `WARPSYNC.ALL` waits for everyone, as
-//! ptxas has it. With another mask the threads may come from different places of the program:
+//! The lanes of a collective's mask must be converged. With a full mask `WARPSYNC.ALL` waits for the warp, as ptxas has
+//! it. With another mask the lanes may arrive from different program points:
 //!
-//! * From sm_90 on `WARPSYNC.COLLECTIVE` gathers them, and all run the code of one of them up to `ENDCOLLECTIVE`. So
-//!   that it makes no difference whose, all such code has its operands in the same registers ([`Gathered`]), and
-//!   nothing of it is on its way when the threads come or go.
-//! * Before, a shuffle waits for the threads of the mask, and the other operations, which look at all active threads,
-//!   run where only those are active, between `WARPSYNC.EXCLUSIVE` and a convergence barrier.
+//! * From sm_90 on `WARPSYNC.COLLECTIVE` gathers them, and all execute the code of one of them up to `ENDCOLLECTIVE`.
+//!   So that any lane's copy will do, every copy has its operands in the same registers ([`Gathered`]), and no result
+//!   is outstanding when lanes enter or leave.
+//! * Before sm_90 a shuffle waits for the lanes of the mask; the other collectives, which read all active lanes,
+//!   execute with exactly the mask active, between `WARPSYNC.EXCLUSIVE` and a convergence barrier.
 
 use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ, constant};
@@ -18,22 +18,22 @@ use ptx::Type;
 use ptx::ast::Operand;
 use sass::{M, Op};
 
-/// How much must be arranged before threads work together, on machines that cannot gather them.
+/// The convergence that a collective requires, on machines without `WARPSYNC.COLLECTIVE`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Together {
-    /// All of the mask are there; others may be, too.
+enum Convergence {
+    /// All lanes of the mask are active; others may be, too.
     AtLeast,
-    /// Only those of the mask are there.
+    /// Exactly the lanes of the mask are active.
     Exactly,
 }
 
-/// Where an operation of several threads has its operands.
+/// The registers of a collective's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gathered {
-    /// Where the registers of values are: the threads are all here.
+    /// Those of the values: the warp is converged here.
     Here,
-    /// In registers that are the same everywhere in the program: R16 and on, P6, UR62. A call leaves R16 to R19 alone,
-    /// and every limit on registers leaves them in. The threads of this mask come together.
+    /// The same fixed registers in all code: R16 and on, P6, UR62. Calls preserve R16 to R19, and every register limit
+    /// includes them. The lanes of this mask converge.
     Anywhere(Arg),
 }
 
@@ -46,11 +46,11 @@ const UNIFORM: Arg = Arg::Fixed { file: File::UR, number: 62 };
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn warp(&mut self, ins: &Ins<'a>) -> Option<()> {
         match ins.mnemonic() {
-            "shfl" => self.together(ins, ins.len() - 1, Together::AtLeast, Self::shuffle),
+            "shfl" => self.converge(ins, ins.len() - 1, Convergence::AtLeast, Self::shuffle),
             "vote" => self.vote(ins),
-            "match" => self.together(ins, ins.len() - 1, Together::Exactly, Self::match_),
-            "redux" => self.together(ins, ins.len() - 1, Together::Exactly, Self::redux),
-            "elect" => self.together(ins, ins.len() - 1, Together::Exactly, Self::elect),
+            "match" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::match_),
+            "redux" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::redux),
+            "elect" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::elect),
             "activemask" => {
                 ins.ty()?;
                 let value = self.ballot(PT);
@@ -80,7 +80,7 @@ impl<'a> Lower<'_, 'a> {
                 self.effect(op, &[], &[], &[]);
                 Some(())
             }
-            // ptxas makes no difference between them.
+            // ptxas has the same code for both.
             "trap" | "brkpt" => {
                 self.effect(Op::BPT, &[M::TRAP], &[], &[Arg::Imm(1)]);
                 Some(())
@@ -89,19 +89,19 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// For so many nanoseconds, or for a random time that they bound.
+    /// Sleeps for `time` nanoseconds, or for a random time up to that.
     pub(crate) fn nanosleep(&mut self, random: bool, time: Arg) {
         let random: &[M] = if random { &[M::RAND] } else { &[] };
         let warp: &[M] = if self.machine.sleeps_by_warp { &[M::WARP] } else { &[] };
         self.effect(Op::NANOSLEEP, &[random, warp].concat(), &[], &[time]);
     }
 
-    /// `setmaxnreg`: registers to the pool of the block, or from it, which is asked until it has them.
+    /// `setmaxnreg`: releases registers to the CTA pool, or polls it until it grants them.
     pub(crate) fn reconfigure(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.flag("sync"), ins.flag("aligned"), ins.ty()?);
         let count = Arg::Imm(constant(ins.get(0)?, Type::U32)? as i64);
         let Reconfiguration::From(_) = self.kernel.reconfiguration else { return Some(()) };
-        self.under_branch(|l| match ins.mnemonic() == setmaxnreg::DECREASE {
+        self.in_guarded_branch(|l| match ins.mnemonic() == setmaxnreg::DECREASE {
             true => {
                 l.effect(Op::WARPSYNC, &[M::ALL], &[], &[]);
                 l.effect(Op::USETMAXREG, &[M::DEALLOC, M::CTAPOOL], &[], &[count]);
@@ -117,7 +117,7 @@ impl<'a> Lower<'_, 'a> {
                 let granted = [PT, PT, PT, granted.into(), Arg::Imm(0x80), Arg::Imm(0)];
                 let predicate = l.emit_p(Op::PLOP3, &[M::LUT], &granted);
                 let (yes, no) = (Edge::to(after), Edge::to(again));
-                // All threads of the warp get the same answer.
+                // The answer is warp-uniform.
                 l.kernel.code.blocks[again].end =
                     Terminator::Branch { predicate, negated: false, uniform: true, yes, no };
                 l.block = after;
@@ -126,28 +126,28 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Brings the threads of a mask together and lowers what they do.
-    fn together(
+    /// Converges the lanes of a mask and lowers the collective.
+    fn converge(
         &mut self,
         ins: &Ins<'a>,
         mask: usize,
-        how: Together,
+        how: Convergence,
         lower: impl FnOnce(&mut Self, &Ins<'a>, Gathered) -> Option<()>,
     ) -> Option<()> {
         ins.flag("sync");
         let mask = ins.get(mask)?;
-        // Threads that the guard holds back must not be waited for.
-        self.under_branch(|l| l.with_mask(mask, how, |l, gathered| lower(l, ins, gathered)))
+        // Lanes with a false guard must not be waited for.
+        self.in_guarded_branch(|l| l.with_mask(mask, how, |l, gathered| lower(l, ins, gathered)))
     }
 
     fn with_mask(
         &mut self,
         mask: &Operand,
-        how: Together,
+        how: Convergence,
         lower: impl FnOnce(&mut Self, Gathered) -> Option<()>,
     ) -> Option<()> {
-        let everyone = self.known_word(mask) == Some(u32::MAX);
-        if everyone {
+        let all_lanes = self.known_word(mask) == Some(u32::MAX);
+        if all_lanes {
             self.wait_for_warp();
             return lower(self, Gathered::Here);
         }
@@ -156,11 +156,11 @@ impl<'a> Lower<'_, 'a> {
             return lower(self, Gathered::Anywhere(mask));
         }
         let mask = self.in_register(mask);
-        if how == Together::AtLeast {
+        if how == Convergence::AtLeast {
             self.effect(Op::WARPSYNC, &[], &[], &[mask]);
             return lower(self, Gathered::Here);
         }
-        self.until_together(|l, _| {
+        self.in_convergence_region(|l, _| {
             let exclusive: &[M] =
                 if l.has_modifiers(Op::WARPSYNC, &[M::EXCLUSIVE]) { &[M::EXCLUSIVE] } else { &[] };
             l.effect(Op::WARPSYNC, exclusive, &[], &[mask]);
@@ -168,7 +168,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// All threads of the warp that are still there come together.
+    /// Waits for all lanes of the warp that haven't exited.
     pub(crate) fn wait_for_warp(&mut self) {
         match self.has_modifiers(Op::WARPSYNC, &[M::ALL]) {
             true => self.effect(Op::WARPSYNC, &[M::ALL], &[], &[]),
@@ -176,8 +176,11 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Between `BSSY` and `BSYNC`; what stands between gets the block that begins with the latter.
-    fn until_together(&mut self, lower: impl FnOnce(&mut Self, ori::Block) -> Option<()>) -> Option<()> {
+    /// Lowers between `BSSY` and `BSYNC`; `lower` gets the block that begins with the latter.
+    fn in_convergence_region(
+        &mut self,
+        lower: impl FnOnce(&mut Self, ori::Block) -> Option<()>,
+    ) -> Option<()> {
         let after = self.kernel.code.block();
         let barrier = self.kernel.code.value(File::B, 1);
         self.emit_to(Op::BSSY, &[], &[barrier], &[Arg::Target(after)]);
@@ -188,8 +191,8 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// An operation of several threads, with a predicate and a word as results, in the order of the machine's text.
-    /// Some have the word in a uniform register first.
+    /// A collective with a predicate and a word as results, in the order of the assembly text. Some write the word to a
+    /// uniform register.
     pub(crate) fn warp_wide(
         &mut self,
         gathered: Gathered,
@@ -205,34 +208,34 @@ impl<'a> Lower<'_, 'a> {
             let first = |l: &Self, v: &Value| if is_uniform && is_word(l, v) { uniform } else { *v };
             let written: Vec<Value> = results.iter().map(|v| first(self, v)).collect();
             self.effect(op, modifiers, &written, args);
-            // At once, while the threads of the mask are alone.
+            // Read at once, while only the lanes of the mask are active.
             if let Some(word) = results.iter().find(|v| is_uniform && is_word(self, v)) {
                 self.emit_to(Op::MOV, &[], &[*word], &[uniform.into()]);
             }
             return Some(());
         };
         let args = self.move_to_fixed(op, args);
-        let place = |l: &Self, v: &Value| match is_word(l, v) {
+        let fixed = |l: &Self, v: &Value| match is_word(l, v) {
             true if is_uniform => UNIFORM,
             true => WORD,
             false => TRUTH,
         };
-        let written = results.iter().map(|v| place(self, v));
+        let written = results.iter().map(|v| fixed(self, v));
         let operands: Vec<Arg> = written.chain(args).collect();
-        self.collect(mask, |l| {
+        self.gather_mask(mask, |l| {
             l.emit_to(op, modifiers, &[], &operands);
             if is_uniform {
                 l.emit_to(Op::MOV, &[], &[], &[WORD, UNIFORM]);
             }
         })?;
         for result in results {
-            self.take_fixed(*result);
+            self.read_fixed(*result);
         }
         Some(())
     }
 
-    /// Takes a result of gathered threads from its fixed register.
-    pub(crate) fn take_fixed(&mut self, result: Value) {
+    /// Copies a result from its fixed register.
+    pub(crate) fn read_fixed(&mut self, result: Value) {
         if self.kernel.code.values[result].file == File::R {
             return self.emit_to(Op::MOV, &[], &[result], &[WORD]);
         }
@@ -240,10 +243,10 @@ impl<'a> Lower<'_, 'a> {
         self.emit_to(Op::PLOP3, &[M::LUT], &[result], &logic);
     }
 
-    /// Gathers the threads of a mask for some code. The mask is the last to go to its register: when it is there, what
-    /// went to others before has arrived, too, for whoever runs the code.
-    fn collect(&mut self, mask: Arg, code: impl FnOnce(&mut Self)) -> Option<()> {
-        self.until_together(|l, after| {
+    /// Gathers the lanes of a mask for some code. The mask is the last to be written: then the writes of the other
+    /// fixed registers are complete, whichever lane's copy executes.
+    fn gather_mask(&mut self, mask: Arg, code: impl FnOnce(&mut Self)) -> Option<()> {
+        self.in_convergence_region(|l, after| {
             l.emit_to(Op::MOV, &[], &[], &[MASK, mask]);
             l.effect(Op::WARPSYNC, &[M::COLLECTIVE], &[], &[MASK, Arg::Target(after)]);
             code(l);
@@ -252,9 +255,9 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Gathers all threads of the warp for an operation without results, and for what is to follow it at once.
-    /// Constants are taken to be the same wherever they come from.
-    pub(crate) fn collect_warp(
+    /// Gathers the warp for an operation without results and for `then`, right after it. Constants are assumed to be
+    /// the same in every copy.
+    pub(crate) fn gather_warp(
         &mut self,
         op: Op,
         modifiers: &[M],
@@ -284,10 +287,10 @@ impl<'a> Lower<'_, 'a> {
             known.push((*arg, to));
             operands.push(to);
         }
-        // Threads that come to this place one after the other go on together: an H200 has run the barrier twice where
-        // they were gathered only there (`collectives/trips.ptx`).
+        // Lanes that arrive here one after the other must converge first: an H200 has executed the barrier twice where
+        // they were gathered only by the collective (`collectives/trips.ptx`).
         self.wait_for_warp();
-        self.until_together(|l, after| {
+        self.in_convergence_region(|l, after| {
             l.effect(Op::WARPSYNC, &[M::COLLECTIVE, M::ALL], &[], &[Arg::Target(after)]);
             l.emit_to(op, modifiers, &[], &operands);
             then(l);
@@ -296,15 +299,15 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Arguments in fixed registers: words one after the other, and the predicate. Constants, too, since the threads
-    /// may come from places with others.
+    /// Moves arguments to fixed registers: words in sequence, and the predicate. Constants, too: they may differ
+    /// between copies.
     fn move_to_fixed(&mut self, op: Op, args: &[Arg]) -> Vec<Arg> {
         let mut next = FIRST;
         let mut fixed = Vec::new();
         for (i, arg) in args.iter().enumerate() {
             let file = arg.value().map(|v| self.kernel.code.values[v].file);
             let is_truth = file == Some(File::P) || matches!(arg, Arg::True(_));
-            // A result that nobody wants stands before the predicate; and ELECT is always asked about all.
+            // An unused predicate result precedes the predicate; and ELECT's operand is always PT.
             if is_truth && (i + 1 < args.len() || op == Op::ELECT) {
                 fixed.push(*arg);
                 continue;
@@ -342,7 +345,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let ty = ins.ty()?;
         let value = self.word(ins.get(1)?, ty)?;
-        // The fields of constants are narrow, and the machine looks at no more of a register.
+        // Immediate fields are narrow, and the machine reads as many bits of a register.
         let (lane, bounds) = (self.low_bits(ins.get(2)?, 0x1f)?, self.low_bits(ins.get(3)?, 0x1f1f)?);
         let (got, inside) = (self.kernel.code.value(File::R, 1), self.kernel.code.value(File::P, 1));
         let value = self.in_register(value);
@@ -368,9 +371,9 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn vote(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // Without `.sync` the instruction does not exist on these machines.
+        // These targets have no form without `.sync`.
         let last = ins.len() - 1;
-        self.together(ins, last, Together::Exactly, |l, ins, gathered| {
+        self.converge(ins, last, Convergence::Exactly, |l, ins, gathered| {
             let mode = ins.one_of(&["all", "any", "uni", "ballot"])?;
             ins.ty()?;
             let predicate = l.predicate(ins.get(1)?)?;
@@ -422,7 +425,7 @@ impl<'a> Lower<'_, 'a> {
         self.set_pair(ins.get(0)?, mask, same)
     }
 
-    /// Some machines have a faster way to the least and the greatest value, which ptxas takes.
+    /// The direct reduction to minimum or maximum that some machines have, and ptxas uses.
     fn short_reduction(&self, operation: &str) -> Option<M> {
         let op = match operation {
             "min" => M::MIN,
@@ -460,7 +463,7 @@ impl<'a> Lower<'_, 'a> {
                 "max" => &[M::MAX],
                 "or" => &[M::OR],
                 "xor" => &[M::XOR],
-                // `and` is what the machine does when nothing is said.
+                // `and` is the default.
                 _ => &[],
             };
             self.warp_wide(gathered, Op::REDUX, &[op, signed].concat(), &[result], &[value])?;
@@ -478,19 +481,19 @@ impl<'a> Lower<'_, 'a> {
     pub(crate) fn sync_warp(&mut self, ins: &Ins<'a>) -> Option<()> {
         ins.flag("sync");
         let mask = *ins.get(0)?;
-        // What brings the threads together may go away where they are together; the fences stay.
-        self.under_branch(|l| {
+        // Convergence code is removed where the warp is convergent; the memory fences stay.
+        self.in_guarded_branch(|l| {
             l.compiler_fence(&[M::WARP]);
-            l.with_mask(&mask, Together::AtLeast, |l, gathered| match gathered {
+            l.with_mask(&mask, Convergence::AtLeast, |l, gathered| match gathered {
                 Gathered::Here => Some(()),
-                Gathered::Anywhere(mask) => l.collect(mask, |l| l.effect(Op::NOP, &[], &[], &[])),
+                Gathered::Anywhere(mask) => l.gather_mask(mask, |l| l.effect(Op::NOP, &[], &[], &[])),
             })?;
             l.compiler_fence(&[M::WARP]);
             Some(())
         })
     }
 
-    /// Some bits of a word.
+    /// `word & mask`.
     pub(crate) fn masked(&mut self, word: Arg, mask: i64) -> Value {
         self.emit(Op::LOP3, &[M::LUT], 1, &[word, Arg::Imm(mask), RZ, Arg::Imm(0xc0), NOT_PT])
     }

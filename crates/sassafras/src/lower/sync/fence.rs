@@ -1,4 +1,4 @@
-//! Fences: `fence`, `membar`, and the ones inside ordered accesses.
+//! Lowers fences: `fence`, `membar`, and those of ordered accesses.
 
 use crate::lower::build::{PT, RZ};
 use crate::lower::instruction::Ins;
@@ -7,9 +7,9 @@ use crate::lower::{Kernel, Lower};
 use ori::Arg;
 use sass::{M, Op};
 
-/// A fence wider than the block does not seem to wait for the unit of barriers in shared memory; the block's does. ptxas
-/// puts the latter before each of the former wherever the unit is used in a kernel or in what it calls, before the fence
-/// or behind it, and in each function of an object. Only fences of aliases it leaves alone.
+/// A fence wider than the block does not seem to wait for the mbarrier unit; a block fence does. ptxas puts a block
+/// fence before each wider one wherever the unit is used in a kernel or its callees, before the fence or after it, and
+/// in each function of an object. Only fences of aliases are excluded.
 pub(crate) fn after_barrier_unit(kernel: &mut Kernel, is_linked_later: bool) {
     let function = &mut kernel.code;
     let is = |f: &ori::Function, inst: ori::Inst, op: Op| f.insts[inst].op == ori::Op::Machine(op);
@@ -56,7 +56,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn plain_fence(&mut self, ins: &Ins<'a>) -> Option<()> {
         if ins.flag("mbarrier_init") {
-            // The barriers' words are written in order; nothing else goes by.
+            // mbarrier words are written in order; no other access needs ordering.
             self.compiler_fence(&[M::GPU, M::S]);
             return (ins.flag("release") && ins.flag("cluster")).then_some(());
         }
@@ -86,12 +86,12 @@ impl<'a> Lower<'_, 'a> {
         self.after_acquire(scope);
     }
 
-    /// What the thread did before is visible to the scope.
+    /// Release: earlier accesses of the thread are visible to the scope.
     pub(crate) fn before_release(&mut self, scope: Scope) {
         self.memory_barrier(M::ALL, scope);
     }
 
-    /// What others released is not hidden by this multiprocessor's cache.
+    /// Acquire: stale lines of this SM's cache are invalidated.
     pub(crate) fn after_acquire(&mut self, scope: Scope) {
         match scope {
             Scope::Cta => self.compiler_fence(&[M::CTA]),
@@ -99,8 +99,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Keeps the order of accesses in the code, where the machine needs no instruction for it: see
-    /// [`ori::Pseudo::MemoryFence`].
+    /// A compiler-only fence, where the machine needs no instruction: see [`ori::Pseudo::MemoryFence`].
     pub(crate) fn compiler_fence(&mut self, words: &[M]) {
         let data = self.data(ori::Op::Pseudo(ori::Pseudo::MemoryFence), words, &[], &[]);
         self.kernel.code.append(self.block, data);
@@ -117,7 +116,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Shared memory as the asynchronous units see it.
+    /// Makes shared memory visible to the async proxy.
     fn shared_view(&mut self) {
         self.effect(Op::MEMBAR, &[M::ALL, M::CTA], &[], &[]);
         self.effect(Op::FENCE, &[M::VIEW, M::ASYNC, M::S], &[], &[]);
@@ -144,7 +143,7 @@ impl<'a> Lower<'_, 'a> {
             if !ins.flag("release") {
                 return None;
             }
-            // Tensor maps are read beyond the block, whatever the scope.
+            // Tensor maps are read from outside the block, whatever the scope.
             self.before_release(if scope == Scope::Cta { Scope::Gpu } else { scope });
             return Some(());
         }
@@ -163,7 +162,7 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Between two virtual addresses of one place. A word of bank 0 says how far apart they may be.
+    /// Between two virtual aliases of a location. A word of bank 0 says how far apart they may be.
     fn alias_fence(&mut self) -> Option<()> {
         let Some(alias) = &self.machine.alias_word else {
             self.effect(Op::MEMBAR, &[M::SC, M::GPU], &[], &[]);

@@ -1,15 +1,15 @@
-//! Barriers in shared memory.
+//! Lowers `mbarrier`: barriers in shared memory.
 //!
-//! Machines before sm_90 keep two words: how many threads have yet to arrive in the next phase and in this one, counted
-//! up to zero, with the phase in the upper word's sign. Later ones have a unit that reads the words its own way
-//! (`SYNCS`): the counts are 20 bits each, from bit 1 on and from bit 43 on, and also count up.
+//! Before sm_90 a barrier is two words: the pending arrivals of the next phase and of this one, counted up to zero,
+//! with the phase in the sign of the upper word. Later machines have a unit with a layout of its own (`SYNCS`): the
+//! counts are 20 bits each, from bit 1 on and from bit 43 on, and also count up.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::{Address, Space};
 use crate::lower::memory::load_store::Scope;
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, File, Guard, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -17,7 +17,7 @@ use sass::{M, Op};
 use smallvec::smallvec;
 
 const URZ: Arg = Arg::Zero(File::UR);
-/// Where the counts begin that the unit counts up, and where they are in the words.
+/// The initial value of the unit's counts, and their positions in the words.
 const FULL: i64 = 1 << 20;
 const EXPECTED_SHIFT: i64 = 1;
 const PENDING_SHIFT: i64 = 11;
@@ -31,9 +31,9 @@ impl<'a> Lower<'_, 'a> {
         match ins.mnemonic() {
             "mbarrier.init" => self.barrier_init(ins),
             "mbarrier.inval" => {
-                let place = self.barrier_place(ins, 0)?;
+                let barrier = self.barrier_address(ins, 0)?;
                 if self.has(Op::SYNCS) {
-                    self.effect(Op::SYNCS, &[M::CCTL, M::IV], &[], &unit_args(place));
+                    self.effect(Op::SYNCS, &[M::CCTL, M::IV], &[], &unit_args(barrier));
                 }
                 Some(())
             }
@@ -44,23 +44,23 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Where a barrier is, in shared memory. A generic address must be one of that.
-    pub(crate) fn barrier_place(&mut self, ins: &Ins<'a>, operand: usize) -> Option<Address> {
+    /// The address of a barrier in shared memory. A generic address must be in the shared window.
+    pub(crate) fn barrier_address(&mut self, ins: &Ins<'a>, operand: usize) -> Option<Address> {
         let space = self.space(ins)?;
         let operand = ins.get(operand)?;
-        let place = self.address(operand, Space::Shared, 8)?;
+        let barrier = self.address(operand, Space::Shared, 8)?;
         match (space, self.machine.windows.shared) {
             (Space::Generic, Some(window)) if is_register(self.body, operand) => {
                 let start = self.in_register(Arg::Const { bank: 0, offset: window });
-                let base = self.emit(Op::IADD3, &[], 1, &[place.base, start.negated(), RZ]);
-                Some(Address { base: base.into(), ..place })
+                let base = self.emit(Op::IADD3, &[], 1, &[barrier.base, start.negated(), RZ]);
+                Some(Address { base: base.into(), ..barrier })
             }
-            _ => Some(place),
+            _ => Some(barrier),
         }
     }
 
     fn barrier_init(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let place = self.barrier_place(ins, 0)?;
+        let barrier = self.barrier_address(ins, 0)?;
         let count = self.word(ins.get(1)?, Type::U32)?;
         let count = self.in_register(count);
         let left =
@@ -68,7 +68,7 @@ impl<'a> Lower<'_, 'a> {
         if !self.has(Op::SYNCS) {
             let (next, now) = (left(self, 1 << 30), left(self, -(1 << 31)));
             let words = self.pack(&[next.into(), now.into()]);
-            self.effect(Op::STS, &[M::_64], &[], &[place.base, Arg::Imm(place.offset), words.into()]);
+            self.effect(Op::STS, &[M::_64], &[], &[barrier.base, Arg::Imm(barrier.offset), words.into()]);
             return Some(());
         }
         let left = left(self, FULL);
@@ -78,36 +78,36 @@ impl<'a> Lower<'_, 'a> {
         let words = [shifted(self, EXPECTED_SHIFT), shifted(self, PENDING_SHIFT)];
         if self.machine.stores_barriers {
             let words = self.pack(&words);
-            let args = [&unit_args(place)[..], &[words.into()]].concat();
+            let args = [&unit_args(barrier)[..], &[words.into()]].concat();
             self.effect(Op::STS, &[M::_64], &[], &args);
             self.effect(Op::FENCE, &[M::VIEW, M::ASYNC, M::S], &[], &[]);
             self.effect(Op::SYNCS, &[M::CCTL, M::IVALL], &[], &[]);
             return Some(());
         }
-        self.by_warp(Turns::Value, &[words[0], words[1], place.base], |l, uniform| {
-            // What the place held as ordinary memory must not come later.
+        self.in_waterfall(Grouping::PerValue, &[words[0], words[1], barrier.base], |l, uniform| {
+            // Earlier ordinary accesses of the location must not be reordered after it.
             l.effect(Op::FENCE, &[M::VIEW, M::ASYNC, M::S], &[], &[]);
             let words = l.pack_uniform(&uniform[..2]);
-            let args = [URZ, uniform[2], Arg::Imm(place.offset), words.into()];
+            let args = [URZ, uniform[2], Arg::Imm(barrier.offset), words.into()];
             l.effect(Op::SYNCS, &[M::EXCH, M::_64], &[], &args);
             Some(())
         })
     }
 
-    /// `expect_tx` and `complete_tx`: no one arrives.
+    /// `expect_tx` and `complete_tx`: no arrival.
     fn barrier_transactions(&mut self, ins: &Ins<'a>, what: M) -> Option<()> {
-        // It has no order, and reaches as far as the address does.
+        // It orders nothing, and its scope is that of the address.
         let (_relaxed, _scope) = (ins.flag("relaxed"), Scope::read(ins));
-        let place = self.barrier_place(ins, 0)?;
+        let barrier = self.barrier_address(ins, 0)?;
         let count = self.word(ins.get(1)?, Type::U32)?;
-        self.unit_arrive(&[M::RED, what], None, place, count);
+        self.unit_arrive(&[M::RED, what], None, barrier, count);
         Some(())
     }
 
-    /// An arrival at the unit; `None` if the barrier's state before is not wanted.
-    pub(crate) fn unit_arrive(&mut self, words: &[M], state: Option<Value>, place: Address, operand: Arg) {
+    /// Arrives at the unit. `state` receives the previous state of the barrier; `None` if it is unused.
+    pub(crate) fn unit_arrive(&mut self, words: &[M], state: Option<Value>, barrier: Address, operand: Arg) {
         let operand = self.in_register(operand);
-        let mut args = unit_args(place);
+        let mut args = unit_args(barrier);
         args.push(operand);
         if state.is_none() {
             args.insert(0, RZ);
@@ -121,7 +121,7 @@ impl<'a> Lower<'_, 'a> {
         let stays = ins.flag("noComplete");
         let relaxed = ins.one_of(&["release", "relaxed"]) == Some("relaxed");
         let scope = Scope::read(ins).unwrap_or(Scope::Cta);
-        let place = self.barrier_place(ins, 1)?;
+        let barrier = self.barrier_address(ins, 1)?;
         let count = match ins.get(2) {
             Some(operand) => Some(self.word(operand, Type::U32)?),
             None => None,
@@ -129,10 +129,10 @@ impl<'a> Lower<'_, 'a> {
         let to = ins.get(0)?;
         if !self.has(Op::SYNCS) {
             self.effect(Op::MEMBAR, &[M::ALL, M::CTA], &[], &[]);
-            let state = self.arrive_in_memory(place, count, drops);
+            let state = self.arrive_in_memory(barrier, count, drops);
             return self.set(to, state);
         }
-        // The unit itself orders what the block did before.
+        // The unit itself orders earlier accesses of the block.
         if !relaxed && scope != Scope::Cta {
             self.before_release(scope);
         }
@@ -143,41 +143,41 @@ impl<'a> Lower<'_, 'a> {
             _ => (&[M::A1T0], RZ),
         };
         if matches!(to, Operand::Sink) {
-            self.unit_arrive(&[&[M::RED], drop, how].concat(), None, place, operand);
+            self.unit_arrive(&[&[M::RED], drop, how].concat(), None, barrier, operand);
             return Some(());
         }
         if let (true, Some(count)) = (stays, count) {
-            return self.arrive_and_count(to, drop, place, count);
+            return self.arrive_and_count(to, drop, barrier, count);
         }
         let state = self.kernel.code.value(File::R, 2);
-        self.unit_arrive(&[drop, how].concat(), Some(state), place, operand);
+        self.unit_arrive(&[drop, how].concat(), Some(state), barrier, operand);
         self.set(to, state)
     }
 
-    /// The state tells how many had arrived before the thread, each of its warp for itself: threads with the same count
-    /// arrive together.
-    fn arrive_and_count(&mut self, to: &Operand, drop: &[M], place: Address, count: Arg) -> Option<()> {
-        self.under_branch(|l| {
+    /// An arrival that returns a state with the arrivals before this thread, each lane of the warp in turn: lanes with
+    /// the same count arrive in one operation.
+    fn arrive_and_count(&mut self, to: &Operand, drop: &[M], barrier: Address, count: Arg) -> Option<()> {
+        self.in_guarded_branch(|l| {
             if let Arg::Imm(_) | Arg::Zero(_) = count {
-                let state = l.arrive_together(drop, place, count);
+                let state = l.arrive_with_same_count(drop, barrier, count);
                 return l.set(to, state);
             }
             let count = l.in_register(count);
             let none = l.kernel.code.value(File::R, 2);
             let none = l.undefined_like(none);
-            let found = l.in_turns(Turns::Word(count), &[], &[none], |l, _| {
-                Some(vec![l.arrive_together(drop, place, count)])
+            let found = l.waterfall_loop(Grouping::PerWord(count), &[], &[none], |l, _| {
+                Some(vec![l.arrive_with_same_count(drop, barrier, count)])
             })?;
             l.set(to, *found.first()?)
         })
     }
 
-    /// Threads that bring the same count: the unit tells each the upper word before any of those that come to its place,
-    /// and in the lower word who they are (`TMASK`). Those of them in lower lanes come first. The lower word stays as it
-    /// is: nobody looks at that of a state.
-    fn arrive_together(&mut self, drop: &[M], place: Address, count: Arg) -> Value {
+    /// Arrival of the lanes with the same count: the unit returns to each the upper word before all of them, and in the
+    /// lower word the mask of these lanes (`TMASK`). Lower lanes count as earlier. The lower word is left as it is: no
+    /// instruction reads it from a state.
+    fn arrive_with_same_count(&mut self, drop: &[M], barrier: Address, count: Arg) -> Value {
         let found = self.kernel.code.value(File::R, 2);
-        self.unit_arrive(&[&[M::TMASK], drop, &[M::ART0]].concat(), Some(found), place, count);
+        self.unit_arrive(&[&[M::TMASK], drop, &[M::ART0]].concat(), Some(found), barrier, count);
         let lower = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LTMASK)]);
         let first = self.lop3(Arg::word(found, 0), lower.into(), RZ, 0xc0);
         let first = self.emit(Op::POPC, &[], 1, &[first.into()]);
@@ -189,17 +189,17 @@ impl<'a> Lower<'_, 'a> {
         self.pack(&[Arg::word(found, 0), high.into()])
     }
 
-    /// Without the unit: the state before.
-    fn arrive_in_memory(&mut self, place: Address, count: Option<Arg>, drops: bool) -> Value {
-        let at = |offset: i64| [place.base, Arg::Imm(place.offset + offset)];
+    /// In software: returns the previous state.
+    fn arrive_in_memory(&mut self, barrier: Address, count: Option<Arg>, drops: bool) -> Value {
+        let at = |offset: i64| [barrier.base, Arg::Imm(barrier.offset + offset)];
         match count {
             None => {
                 if drops {
-                    let args = [&[RZ], &unit_args(place)[..]].concat();
+                    let args = [&[RZ], &unit_args(barrier)[..]].concat();
                     self.effect(Op::ATOMS, &[M::POPC, M::INC, M::_32], &[], &args);
                 }
                 let state = self.kernel.code.value(File::R, 2);
-                self.effect(Op::ATOMS, &[M::ARRIVE, M::_64], &[state], &unit_args(place));
+                self.effect(Op::ATOMS, &[M::ARRIVE, M::_64], &[state], &unit_args(barrier));
                 state
             }
             Some(count) => {
@@ -219,8 +219,8 @@ impl<'a> Lower<'_, 'a> {
         let tries = ins.mnemonic().starts_with("mbarrier.try_wait");
         let relaxed = ins.one_of(&["acquire", "relaxed"]) == Some("relaxed");
         let scope = Scope::read(ins).unwrap_or(Scope::Cta);
-        let place = self.barrier_place(ins, 1)?;
-        // The phase is the upper word's sign.
+        let barrier = self.barrier_address(ins, 1)?;
+        // The phase is the sign of the upper word.
         let phase = match parity {
             true => {
                 let parity = self.word(ins.get(2)?, Type::U32)?;
@@ -237,11 +237,11 @@ impl<'a> Lower<'_, 'a> {
             None => None,
         };
         let to = ins.get(0)?;
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             let done = match (l.has(Op::SYNCS), time) {
-                (false, _) => l.other_phase(place, phase),
-                (true, None) => l.unit_wait(tries, place, phase),
-                (true, Some(time)) => l.timed_wait(place, phase, time),
+                (false, _) => l.other_phase(barrier, phase),
+                (true, None) => l.unit_wait(tries, barrier, phase),
+                (true, Some(time)) => l.timed_wait(barrier, phase, time),
             };
             if !relaxed && scope != Scope::Cta {
                 l.under(done.into(), |l| l.after_acquire(scope));
@@ -250,11 +250,11 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Is the barrier's phase in memory not this one any more?
-    fn other_phase(&mut self, place: Address, phase: Arg) -> Value {
+    /// Has the phase of the barrier changed?
+    fn other_phase(&mut self, barrier: Address, phase: Arg) -> Value {
         let word = self.kernel.code.value(File::R, 1);
         self.compiler_fence(&[M::CTA]);
-        self.effect(Op::LDS, &[], &[word], &[place.base, Arg::Imm(place.offset + 4)]);
+        self.effect(Op::LDS, &[], &[word], &[barrier.base, Arg::Imm(barrier.offset + 4)]);
         self.compiler_fence(&[M::CTA]);
         // (word ^ phase) & sign
         let sign = Arg::Imm(i64::from(i32::MIN));
@@ -263,21 +263,22 @@ impl<'a> Lower<'_, 'a> {
         self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, differs.into(), RZ, PT])
     }
 
-    pub(crate) fn unit_wait(&mut self, tries: bool, place: Address, phase: Arg) -> Value {
+    pub(crate) fn unit_wait(&mut self, tries: bool, barrier: Address, phase: Arg) -> Value {
         let done = self.kernel.code.value(File::P, 1);
-        let mut args = unit_args(place);
+        let mut args = unit_args(barrier);
         args.push(phase);
         let words = [M::PHASECHK, M::TRANS64, M::TRYWAIT];
         self.effect(Op::SYNCS, if tries { &words } else { &words[..2] }, &[done], &args);
         done
     }
 
-    /// Waits, and if that was in vain, sleeps until the barrier wakes it or the time is over, and looks again.
-    pub(crate) fn timed_wait(&mut self, place: Address, phase: Arg, time: Arg) -> Value {
-        let first = self.unit_wait(true, place, phase);
+    /// Tries to wait; if the phase isn't complete, sleeps until the barrier wakes the thread or the time is over, and
+    /// tests again.
+    pub(crate) fn timed_wait(&mut self, barrier: Address, phase: Arg, time: Arg) -> Value {
+        let first = self.unit_wait(true, barrier, phase);
         self.under(Arg::not(first), |l| l.effect(Op::NANOSLEEP, &[M::SYNCS], &[], &[time]));
         let done = self.kernel.code.value(File::P, 1);
-        let mut args = unit_args(place);
+        let mut args = unit_args(barrier);
         args.push(phase);
         let mut again = self.data(ori::Op::Machine(Op::SYNCS), &[M::PHASECHK, M::TRANS64], &[done], &args);
         again.guard = Some(Guard { predicate: first, negated: true, else_values: smallvec![first] });
@@ -285,7 +286,7 @@ impl<'a> Lower<'_, 'a> {
         done
     }
 
-    /// How many had yet to arrive, from the state that an arrival returned.
+    /// The pending count of a state.
     fn pending_count(&mut self, ins: &Ins<'a>) -> Option<()> {
         let ty = ins.ty()?;
         let high = self.words(ins.get(1)?, ty)?[1];
@@ -303,9 +304,9 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// The unit's way to name a place.
-fn unit_args(place: Address) -> Vec<Arg> {
-    vec![place.base, URZ, Arg::Imm(place.offset)]
+/// The address operands of the unit.
+fn unit_args(barrier: Address) -> Vec<Arg> {
+    vec![barrier.base, URZ, Arg::Imm(barrier.offset)]
 }
 
 /// Is the base of an address a register?

@@ -1,16 +1,16 @@
-//! `-sanitize=threadsteer`: what other threads can see happens at another time in each run, so that a race shows.
+//! `-sanitize=threadsteer`: random delays before side effects that other threads can see, so that races show.
 //!
-//! A sleep of random length stands before every store but those to local memory, and before every atomic operation.
-//! How many sleeps an instruction has is what ptxas 13.0 writes before it; each instruction that touches memory was
-//! asked for, on sm_75, sm_80, sm_90, sm_100a and sm_120a. What another unit does later (bulk copies, `st.async`,
-//! surfaces) has none, nor has `stmatrix`.
+//! A random sleep precedes every store but those to local memory, and every atomic operation. The number of sleeps of
+//! an instruction is what ptxas 13.0 writes before it; each instruction that accesses memory was probed, on sm_75,
+//! sm_80, sm_90, sm_100a and sm_120a. Asynchronous operations of other units (bulk copies, `st.async`, surfaces) have
+//! none, nor has `stmatrix`.
 
 use crate::lower::Lower;
 use crate::lower::instruction::Ins;
 use ori::Arg;
 
 impl<'a> Lower<'_, 'a> {
-    /// Before an instruction. `wmma.store` stores several times, and asks for each ([`Lower::steer_store`]).
+    /// The sleeps before an instruction. `wmma.store` is several stores with one each ([`Lower::steer_store`]).
     pub(crate) fn steer(&mut self, ins: &Ins<'a>) {
         let sleeps = match ins.mnemonic() {
             "st" if ["local", "param", "param::func"].iter().any(|space| ins.has_word(space)) => 0,
@@ -21,7 +21,7 @@ impl<'a> Lower<'_, 'a> {
         (0..sleeps).for_each(|_| self.steer_store());
     }
 
-    /// Nothing unless threads are steered.
+    /// One sleep, if the option is on.
     pub(crate) fn steer_store(&mut self) {
         if self.steered {
             self.nanosleep(true, Arg::Imm(self.tuning.thread_steer_sleep.into()));

@@ -1,58 +1,59 @@
-//! Operations of the warp: their operands must be in uniform registers, of which all its threads have one set.
+//! Waterfall loops: warp-level operations whose operands must be in uniform registers, with operands that may diverge.
 //!
-//! Threads may come with different operands, so that such an operation is done several times. Each turn is taken by
-//! some threads while the others wait:
+//! An operation is executed once for each group of lanes:
 //!
 //! ```text
-//! again:   is it my turn?
-//!          if it is: operands to uniform registers, the operation
-//! meet:    if it was not, go to again
+//! again:   p = is this lane in the group of this iteration?
+//!          branch p, inside, join
+//! inside:  operands to uniform registers, the operation
+//! join:    branch p, after, again
 //! ```
 //!
-//! Uniform registers hold no value between turns: which threads run first is up to the machine.
+//! No uniform register is live across iterations: which lanes execute first is up to the machine.
+//! [`crate::opt::elide_waterfall`] removes the loop where one lane executes it.
 
 use crate::lower::Lower;
 use crate::lower::build::PT;
 use ori::{Arg, Edge, File, Terminator, Value};
 use sass::{M, Op};
 
-/// How often an operation is done.
+/// The lanes of an iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Turns {
-    /// Once for each thread.
-    Thread,
-    /// Once for all threads that have the same operands: where doing it again would change nothing, and where the
-    /// operation itself tells the threads apart.
-    Value,
-    /// The same for one word, which the operation reads in a general register.
-    Word(Arg),
+pub enum Grouping {
+    /// One iteration for each thread.
+    PerThread,
+    /// One for all threads with the same operands: for idempotent operations, and those that distinguish threads
+    /// themselves.
+    PerValue,
+    /// The same, by one word, which the operation reads from a general register.
+    PerWord(Arg),
 }
 
 impl Lower<'_, '_> {
-    /// Lowers an operation of the warp. `words` are its operands, which it gets in uniform registers.
-    pub(crate) fn by_warp(
+    /// Lowers a warp-level operation under the instruction's guard. `lower` gets `words` in uniform registers.
+    pub(crate) fn in_waterfall(
         &mut self,
-        turns: Turns,
+        grouping: Grouping,
         words: &[Arg],
         lower: impl FnOnce(&mut Self, &[Arg]) -> Option<()>,
     ) -> Option<()> {
         let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();
-        self.under_branch(|l| {
-            l.in_turns(turns, &words, &[], |l, uniform| lower(l, uniform).map(|()| Vec::new()))?;
+        self.in_guarded_branch(|l| {
+            l.waterfall_loop(grouping, &words, &[], |l, uniform| lower(l, uniform).map(|()| Vec::new()))?;
             Some(())
         })
     }
 
-    /// The same without a guard. The results are those of each thread's own turn, and begin as `results`.
-    pub(crate) fn in_turns(
+    /// The loop, without a guard. Its results are those of the iteration that executed the lane, initially `results`.
+    pub(crate) fn waterfall_loop(
         &mut self,
-        turns: Turns,
+        grouping: Grouping,
         words: &[Arg],
         results: &[Value],
         lower: impl FnOnce(&mut Self, &[Arg]) -> Option<Vec<Value>>,
     ) -> Option<Vec<Value>> {
-        let [again, inside, meet, after] = [(); 4].map(|()| self.kernel.code.block());
-        let [before, behind] = [again, meet].map(|block| {
+        let [again, inside, join, after] = [(); 4].map(|()| self.kernel.code.block());
+        let [before, after_iteration] = [again, join].map(|block| {
             let params: Vec<Value> = results.iter().map(|r| self.like(*r)).collect();
             self.kernel.code.blocks[block].params = params.clone();
             params
@@ -60,22 +61,22 @@ impl Lower<'_, '_> {
         let enter = Edge { to: again, args: results.to_vec() };
         self.kernel.code.blocks[self.block].end = Terminator::Jump(enter);
         self.block = again;
-        let predicate = match turns {
-            Turns::Thread => self.elected(),
-            Turns::Value => self.like_first(words),
-            Turns::Word(word) => self.like_first(&[word]),
+        let predicate = match grouping {
+            Grouping::PerThread => self.elect_one(),
+            Grouping::PerValue => self.same_as_first_active(words),
+            Grouping::PerWord(word) => self.same_as_first_active(&[word]),
         };
         let branch = |yes, no| Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
-        let wait = Edge { to: meet, args: before };
+        let wait = Edge { to: join, args: before };
         self.kernel.code.blocks[again].end = branch(Edge::to(inside), wait);
         self.block = inside;
         let uniform: Vec<Arg> = words.iter().map(|w| self.in_uniform(*w)).collect();
         let args = lower(self, &uniform)?;
-        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: meet, args });
-        let next = Edge { to: again, args: behind.clone() };
-        self.kernel.code.blocks[meet].end = branch(Edge::to(after), next);
+        self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: join, args });
+        let next = Edge { to: again, args: after_iteration.clone() };
+        self.kernel.code.blocks[join].end = branch(Edge::to(after), next);
         self.block = after;
-        Some(behind)
+        Some(after_iteration)
     }
 
     /// A value of the same shape.
@@ -84,15 +85,15 @@ impl Lower<'_, '_> {
         self.kernel.code.value(data.file, data.words)
     }
 
-    /// Holds for one of the threads that are here.
-    pub(crate) fn elected(&mut self) -> Value {
+    /// True for one active lane.
+    pub(crate) fn elect_one(&mut self) -> Value {
         let (leader, elected) = (self.kernel.code.value(File::UR, 1), self.kernel.code.value(File::P, 1));
         self.effect(Op::ELECT, &[], &[elected, leader], &[PT]);
         elected
     }
 
-    /// Holds for the threads that have the same words as some thread.
-    fn like_first(&mut self, words: &[Arg]) -> Value {
+    /// True for the lanes with the same words as the lane that R2UR reads.
+    fn same_as_first_active(&mut self, words: &[Arg]) -> Value {
         let mut same = PT;
         for word in words {
             let first = self.in_uniform(*word);
@@ -114,7 +115,7 @@ impl Lower<'_, '_> {
         result.into()
     }
 
-    /// Some thread's word in a uniform register. Zero is one already.
+    /// R2UR: the word of an active lane in a uniform register. Zero is URZ.
     pub(crate) fn in_uniform(&mut self, word: Arg) -> Arg {
         if let Arg::Zero(_) = word {
             return Arg::Zero(File::UR);

@@ -1,15 +1,14 @@
-//! Matrices that a warp holds in its registers: products (`mma`), and the ways to and from shared memory.
+//! Lowers `mma`, `ldmatrix`, `stmatrix` and `movmatrix`: matrices in the registers of a warp.
 //!
-//! A fragment is the words of a matrix that a thread holds, in the order of PTX, which is the machine's. A product that
-//! the machine does not have is made of others. How, and in which order sums are rounded, is read off ptxas's code.
+//! A fragment is the words of a matrix that a thread holds, in the order of PTX, which is the machine's. An MMA that
+//! the machine lacks is expanded to others. How, and in which order sums are rounded, is read off ptxas's code.
 
 use crate::lower::Lower;
 use crate::lower::arith::words::imm;
 use crate::lower::build::{RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::address::Space;
-use crate::lower::sync::waterfall::Turns;
-use crate::lower::tensor::mma_sparse::Sparse;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, File, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -25,7 +24,7 @@ pub struct Mma {
     pub m: u32,
     pub n: u32,
     pub k: u32,
-    /// Is A (or B) stored by columns?
+    /// Is A (or B) column-major?
     pub columns: [bool; 2],
     pub d: Type,
     pub a: Type,
@@ -33,34 +32,44 @@ pub struct Mma {
     pub c: Type,
     pub saturate: bool,
     pub rounding: Option<M>,
-    /// What takes the place of the product of two bits.
+    /// The bit operation of binary MMAs.
     pub bits: Option<M>,
     pub sparse: Option<Sparse>,
     pub scales: Option<Scales>,
-    /// Elements of four bits are eight to a word; else each has a byte.
+    /// 4-bit elements are packed eight to a word; else each has a byte.
     pub nibbles: bool,
 }
 
-/// Each block of a row of A, and of a column of B, is multiplied by a factor of its own.
+/// Block scaling: each block of a row of A, and of a column of B, has a scale factor.
 #[derive(Clone, Copy)]
 pub struct Scales {
-    /// The registers with the factors of A and of B.
+    /// The registers with the scale factors of A and of B.
     pub factors: [Arg; 2],
-    /// Which byte of them, and which threads of a quad: two bits and one for A, two and two for B.
+    /// Selectors: the byte, and the threads of a quad: two bits and one for A, two and two for B.
     pub selector: Arg,
     pub ty: Type,
     /// Four factors in a row: those of blocks of 16.
     pub four: bool,
 }
 
-/// The numbers of `m16n8k16`.
+/// The metadata of a sparse A.
+#[derive(Clone, Copy)]
+pub struct Sparse {
+    pub metadata: Arg,
+    /// The threads of a quad that hold it.
+    pub selector: u32,
+    /// The indices of each group are in ascending order.
+    pub ordered: bool,
+}
+
+/// M, N and K of a shape such as `m16n8k16`.
 pub fn dimensions(shape: &str) -> Option<[u32; 3]> {
     let (m, rest) = shape.strip_prefix('m')?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
     Some([m.parse().ok()?, n.parse().ok()?, k.parse().ok()?])
 }
 
-/// `.u8` is `.U8` to the machine.
+/// The modifier of a type.
 pub fn type_word(ty: Type) -> Option<M> {
     M::from_name(&ty.name().to_uppercase())
 }
@@ -74,7 +83,7 @@ pub fn rounding(word: &str) -> Option<M> {
     }
 }
 
-/// Also of the types that only matrices have.
+/// Includes the types that only matrices have.
 fn is_signed(ty: Type) -> bool {
     ty.name().starts_with('s')
 }
@@ -88,7 +97,7 @@ impl Mma {
         Mma { m, n, k, ..self }
     }
 
-    /// The machine's operation and its modifiers, if this is a product that some machine might have.
+    /// The machine operation and its modifiers, if any machine may have this MMA.
     fn operation(&self, shape: &str) -> Option<(Op, Vec<M>)> {
         let mut words = Vec::new();
         words.extend(self.scales.map(|_| M::SF));
@@ -132,7 +141,7 @@ impl Mma {
 
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn matrix(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // Every thread of the warp takes part, and all come here together.
+        // `.sync.aligned`: the whole warp executes it convergently.
         ins.flag("sync");
         ins.flag("aligned");
         match ins.mnemonic() {
@@ -143,12 +152,12 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The words of a vector of registers, or of one; constants in it are words, too.
+    /// The words of a vector of registers, or of one register; constants are words, too.
     pub(crate) fn fragment(&mut self, operand: &Operand) -> Option<Fragment> {
         self.fragment_of(operand, Type::B32)
     }
 
-    /// The same where constants are of another type.
+    /// The same, with constants of another type.
     pub(crate) fn fragment_of(&mut self, operand: &Operand, ty: Type) -> Option<Fragment> {
         let body = self.body;
         let elements = match operand {
@@ -169,7 +178,7 @@ impl<'a> Lower<'_, 'a> {
         Some(words)
     }
 
-    /// The operands A, B and C of a product with results of a type.
+    /// The operands A, B and C of an MMA with results of a type.
     pub(crate) fn fragments(&mut self, ins: &Ins<'a>, result: Type) -> Option<[Fragment; 3]> {
         let constants = if result == Type::F64 { Type::F64 } else { Type::B32 };
         let mut fragment = |at| self.fragment_of(ins.get(at)?, constants);
@@ -181,7 +190,7 @@ impl<'a> Lower<'_, 'a> {
         self.set(operand, value)
     }
 
-    /// A fragment as an operand of the machine: nothing is zeros.
+    /// Packs a fragment into an operand; an empty one is RZ.
     fn side_by_side(&mut self, words: &[Arg]) -> Arg {
         match words {
             [] => RZ,
@@ -195,7 +204,7 @@ impl<'a> Lower<'_, 'a> {
         let sparse = ins.one_of(&["sp", "sp::ordered_metadata"]);
         let [m, n, k] = dimensions(ins.word(Kind::Shape)?)?;
         let columns = [ins.word(Kind::Layout)? == "col", ins.word(Kind::Layout)? == "col"];
-        // The kinds differ in the types and shapes that they allow, which are written out.
+        // The `.kind` is implied by the types and shapes.
         ins.one_of(&["kind::f8f6f4", "kind::mxf8f6f4"]);
         let nibbles = ins.one_of(&["kind::mxf4", "kind::mxf4nvf4"]).is_some();
         let saturate = ins.flag("satfinite");
@@ -222,7 +231,7 @@ impl<'a> Lower<'_, 'a> {
         self.set_fragment(ins.get(0)?, &d)
     }
 
-    /// The factors of blocks, from the operand `at` on: a register of A's and its selectors, and the same for B.
+    /// The scale factors, from operand `at` on: a register of A's and its selectors, and the same for B.
     fn scales(&mut self, ins: &Ins<'a>, ty: Type, at: usize) -> Option<Scales> {
         ins.flag("block_scale");
         let four = ins.starting_with("scale_vec::") == Some("scale_vec::4X");
@@ -236,7 +245,7 @@ impl<'a> Lower<'_, 'a> {
         Some(Scales { factors, selector, ty, four })
     }
 
-    /// The fields of a selector in a word: byte and thread of A, byte and thread of B.
+    /// Packs the selector: byte and thread of A, byte and thread of B.
     fn scale_selector(&mut self, fields: &[&Operand]) -> Option<Arg> {
         let (mut known, mut word) = (0, RZ);
         for (field, (shift, mask)) in fields.iter().zip([(0, 0x3), (2, 0x4), (3, 0x18), (5, 0x60)]) {
@@ -258,7 +267,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A product, with what the machine has.
+    /// Emits an MMA natively, or expands it.
     pub(crate) fn multiply_matrices(
         &mut self,
         mma: &Mma,
@@ -267,36 +276,36 @@ impl<'a> Lower<'_, 'a> {
         c: &[Arg],
     ) -> Option<Fragment> {
         if let Some(sparse) = self.must_order(mma) {
-            return self.product_in_order(mma, sparse, a, b, c);
+            return self.mma_sorted_metadata(mma, sparse, a, b, c);
         }
-        if let Some((op, words)) = self.direct(mma) {
-            return self.product(op, &words, mma, a, b, c);
+        if let Some((op, words)) = self.native_mma(mma) {
+            return self.emit_mma(op, &words, mma, a, b, c);
         }
         if mma.k == 4 && mma.m == 8 && mma.a.name() == "f16" {
-            return match self.has_quad_products() {
-                true => self.quad_product(mma, a, b, c),
-                false => self.quad_product_by_parts(mma, a, b, c),
+            return match self.has_quad_mma() {
+                true => self.quad_mma(mma, a, b, c),
+                false => self.expand_quad_mma(mma, a, b, c),
             };
         }
         match (mma.a.name(), mma.b.name()) {
-            ("f16", _) if mma.c != mma.d => self.product_of_mixed(mma, a, b, c),
-            ("f16", _) if mma.k == 16 => self.product_in_halves(mma, a, b, c),
-            ("f64", _) => Some(self.product_by_fours(mma, a, b, c)),
-            ("u4" | "s4", _) => self.product_of_nibbles(mma, a, b, c),
+            ("f16", _) if mma.c != mma.d => self.mma_mixed_types(mma, a, b, c),
+            ("f16", _) if mma.k == 16 => self.mma_split_k(mma, a, b, c),
+            ("f64", _) => Some(self.mma_f64_by_m8n8k4(mma, a, b, c)),
+            ("u4" | "s4", _) => self.mma_int4_as_int8(mma, a, b, c),
             ("u8" | "s8", _) if mma.m == 8 => self.upper_half(mma, a, b, c),
-            ("u8" | "s8", _) if mma.k == 16 => self.product_by_eights(mma, a, b, c),
-            ("b1", _) if mma.bits == Some(M::XOR) => self.product_by_xor(mma, a, b, c),
-            ("b1", _) => self.product_of_bits(mma, a, b, c),
+            ("u8" | "s8", _) if mma.k == 16 => self.mma_split_m(mma, a, b, c),
+            ("b1", _) if mma.bits == Some(M::XOR) => self.mma_xor_as_and(mma, a, b, c),
+            ("b1", _) => self.mma_bits_as_int8(mma, a, b, c),
             ("e4m3" | "e5m2", "e4m3" | "e5m2") if mma.scales.is_none() => match mma.sparse {
                 Some(sparse) => self.sparse_byte_floats(mma, sparse, a, b, c),
-                None => self.product_of_byte_floats(mma, a, b, c),
+                None => self.mma_fp8_as_f16(mma, a, b, c),
             },
             _ => None,
         }
     }
 
-    /// The machine's operation for a product, if it has one.
-    fn direct(&self, mma: &Mma) -> Option<(Op, Vec<M>)> {
+    /// The native operation of an MMA, if the machine has one.
+    fn native_mma(&self, mma: &Mma) -> Option<(Op, Vec<M>)> {
         if mma.c != mma.d {
             return None;
         }
@@ -318,7 +327,7 @@ impl<'a> Lower<'_, 'a> {
         shapes.iter().find_map(known)
     }
 
-    fn product(
+    fn emit_mma(
         &mut self,
         op: Op,
         words: &[M],
@@ -327,7 +336,7 @@ impl<'a> Lower<'_, 'a> {
         b: &[Arg],
         c: &[Arg],
     ) -> Option<Fragment> {
-        // Each thread has the 32nd part of D.
+        // Each thread has 1/32 of D.
         let count = (mma.m * mma.n * mma.d.bits() / (32 * 32)) as u8;
         let mut args = vec![self.side_by_side(a), self.side_by_side(b), self.side_by_side(c)];
         let selector = mma.sparse.map(|s| Arg::Imm(s.selector.into()));
@@ -344,33 +353,34 @@ impl<'a> Lower<'_, 'a> {
             None => of_a,
         });
         args.push(of_b);
-        self.scaled_product(scales.selector, count, |l, which, result| {
+        self.emit_scaled_mma(scales.selector, count, |l, which, result| {
             args.push(which);
             args.extend(selector);
             l.effect(op, words, &[result], &args);
         })
     }
 
-    /// A product with a selector in a uniform register. Where threads differ in it, the product is done for each.
-    fn scaled_product(
+    /// An MMA with a selector in a uniform register. If the selector diverges, a waterfall loop.
+    fn emit_scaled_mma(
         &mut self,
         selector: Arg,
         count: u8,
-        product: impl FnOnce(&mut Self, Arg, Value),
+        emit: impl FnOnce(&mut Self, Arg, Value),
     ) -> Option<Fragment> {
         let result = self.kernel.code.value(File::R, count);
         let whole = match selector {
             Arg::Imm(selector) => {
                 let which = self.uniform_constant(selector);
-                product(self, which, result);
+                emit(self, which, result);
                 result
             }
             _ => {
                 let before = self.undefined(File::R, count);
-                let done = self.in_turns(Turns::Value, &[selector], &[before], |l, uniform| {
-                    product(l, *uniform.first()?, result);
-                    Some(vec![result])
-                })?;
+                let done =
+                    self.waterfall_loop(Grouping::PerValue, &[selector], &[before], |l, uniform| {
+                        emit(l, *uniform.first()?, result);
+                        Some(vec![result])
+                    })?;
                 *done.first()?
             }
         };
@@ -382,15 +392,15 @@ fn words_of(value: Value, count: u8) -> Fragment {
     (0..count).map(|w| Arg::word(value, w)).collect()
 }
 
-/// Products that are made of others.
+/// Expansions of MMAs that the machine lacks.
 impl Lower<'_, '_> {
-    /// Does the machine multiply the small matrices of four threads each?
-    fn has_quad_products(&self) -> bool {
+    /// Does the machine have `HMMA.884`, an MMA for each pair of quads?
+    fn has_quad_mma(&self) -> bool {
         self.takes(Op::HMMA, &[M::_884, M::F16, M::F16, M::STEP0], &quad_operands())
     }
 
-    /// `m8n8k4` on halves: each step makes two words of D.
-    fn quad_product(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    /// `m8n8k4` on halves: each step computes two words of D.
+    fn quad_mma(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let layout = |columns: bool| if columns { M::COL } else { M::ROW };
         let a = self.side_by_side(a).suffixed(layout(mma.columns[0]));
         let b = self.side_by_side(b).suffixed(layout(mma.columns[1]));
@@ -399,7 +409,7 @@ impl Lower<'_, '_> {
             if wide { &[M::STEP0, M::STEP1, M::STEP2, M::STEP3] } else { &[M::STEP0, M::STEP1] };
         let mut d = Vec::new();
         for (i, step) in steps.iter().enumerate() {
-            // Two words of C that are halves are four of D that are not.
+            // Two words of halves in C are four words of floats in D.
             let from = if mma.c == mma.d { 2 * i } else { 2 * (i / 2) };
             let c = self.side_by_side(c.get(from..from + 2)?);
             let result = self.kernel.code.value(File::R, 2);
@@ -410,8 +420,8 @@ impl Lower<'_, '_> {
         Some(d)
     }
 
-    /// `m16n8k…` on doubles by `m8n8k4`. Rows 0 to 7 of A are the even elements of its fragment.
-    fn product_by_fours(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Fragment {
+    /// f64 `m16n8k…` by `m8n8k4`. Rows 0 to 7 of A are the even elements of its fragment.
+    fn mma_f64_by_m8n8k4(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Fragment {
         let small = mma.of([8, 8, 4]);
         let mut d = Vec::new();
         for (half, c) in c.chunks(4).enumerate() {
@@ -424,12 +434,12 @@ impl Lower<'_, '_> {
         d
     }
 
-    /// Nibbles as bytes: the low ones first, then the high ones. The order of elements makes no difference to the sum, as
-    /// long as A and B have the same.
-    fn product_of_nibbles(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    /// 4-bit integers as bytes: the low nibbles first, then the high ones. The sum doesn't depend on the order of
+    /// elements, as long as A and B have the same.
+    fn mma_int4_as_int8(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let byte = |ty: Type| Type::find(if is_signed(ty) { "s8" } else { "u8" });
         let bytes = Mma { k: mma.k / 2, a: byte(mma.a)?, b: byte(mma.b)?, saturate: false, ..*mma };
-        // What saturates is the sum with C, not each part of it.
+        // The total with C saturates, not each partial sum.
         let mut sum = if mma.saturate { Vec::new() } else { c.to_vec() };
         for shift in [0, 4] {
             let a = self.nibbles(a, mma.a, shift);
@@ -442,7 +452,7 @@ impl Lower<'_, '_> {
         Some(sum)
     }
 
-    /// Every other nibble of each word, widened to a byte.
+    /// Every other nibble of each word, extended to a byte.
     fn nibbles(&mut self, words: &[Arg], ty: Type, shift: i64) -> Fragment {
         let mut out = Vec::new();
         for word in words {
@@ -463,22 +473,16 @@ impl Lower<'_, '_> {
         out
     }
 
-    /// The first half of the columns of A, then the second.
-    pub(crate) fn product_in_halves(
-        &mut self,
-        mma: &Mma,
-        a: &[Arg],
-        b: &[Arg],
-        c: &[Arg],
-    ) -> Option<Fragment> {
+    /// Splits K: the first half of the columns of A, then the second.
+    pub(crate) fn mma_split_k(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let half = Mma { k: mma.k / 2, ..*mma };
         let ((a, more_a), (b, more_b)) = (a.split_at(a.len() / 2), b.split_at(b.len() / 2));
         let sum = self.multiply_matrices(&half, a, b, c)?;
         self.multiply_matrices(&half, more_a, more_b, &sum)
     }
 
-    /// Sixteen rows as two times eight.
-    fn product_by_eights(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    /// Splits M: sixteen rows as two times eight.
+    fn mma_split_m(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let mut d = Vec::new();
         for (a, c) in a.chunks(1).zip(c.chunks(2)) {
             d.extend(self.multiply_matrices(&mma.of([8, 8, mma.k]), a, b, c)?);
@@ -486,8 +490,8 @@ impl Lower<'_, '_> {
         Some(d)
     }
 
-    /// C and D of different types: the sum is computed in the wider one.
-    fn product_of_mixed(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    /// C and D of different types: accumulates in the wider one.
+    fn mma_mixed_types(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         if mma.d == Type::F32 {
             let halves = |word: &Arg| [word.suffixed(M::H0_H0), word.suffixed(M::H1_H1)];
             let c: Fragment = c.iter().flat_map(halves).map(|half| self.half_as_float(half)).collect();
@@ -507,7 +511,7 @@ impl Lower<'_, '_> {
     }
 
     /// `a ^ b` is `a & !b` or `!a & b`, and never both.
-    fn product_by_xor(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    fn mma_xor_as_and(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let and = Mma { bits: Some(M::AND), ..*mma };
         let mut not = |words: &[Arg]| -> Fragment {
             words.iter().map(|w| self.lop3(RZ, *w, RZ, 0x33).into()).collect()
@@ -517,8 +521,8 @@ impl Lower<'_, '_> {
         self.multiply_matrices(&and, &not_a, b, &sum)
     }
 
-    /// Bits as bytes: a byte of a word gives one bit at a time, and two bits make the two halves of `m16n8k32`.
-    fn product_of_bits(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    /// 1-bit elements as bytes: one bit of each byte at a time, and two bits are the two halves of `m16n8k32`.
+    fn mma_bits_as_int8(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let u8 = Type::find("u8")?;
         let bytes = Mma { m: 16, k: 32, a: u8, b: u8, bits: None, ..*mma };
         let rows = (mma.m / 8) as usize;
@@ -549,8 +553,8 @@ impl Lower<'_, '_> {
         self.lop3(word, imm(0x0101_0101), RZ, 0xc0).into()
     }
 
-    /// Floats of eight bits as halves: first the lower two of each word, then the upper two, then C.
-    fn product_of_byte_floats(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
+    /// 8-bit floats as halves: first the lower two of each word, then the upper two, then C.
+    fn mma_fp8_as_f16(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let f16 = Type::find("f16")?;
         let halves = Mma { k: mma.k / 2, a: f16, b: f16, ..*mma };
         let mut sum = Vec::new();
@@ -601,7 +605,7 @@ fn quad_operands() -> [sass::Operand; 4] {
 
 /// Between registers and shared memory.
 impl<'a> Lower<'_, 'a> {
-    /// How many matrices, and how they lie.
+    /// The modifiers for the number of matrices and their layout.
     fn matrix_words(&mut self, ins: &Ins<'a>) -> Option<Vec<M>> {
         let shape = ins.word(Kind::Shape)?;
         let count = ins.word(Kind::Repeat)?;
@@ -620,7 +624,7 @@ impl<'a> Lower<'_, 'a> {
             None if shape.starts_with("m16") => M::_8,
             None => M::_16,
         };
-        // `.b16` or `.b8`, which the shape says as well.
+        // `.b16` or `.b8`, which the shape implies.
         ins.types();
         let mut words = vec![element, lying];
         words.extend(match count {
@@ -631,7 +635,7 @@ impl<'a> Lower<'_, 'a> {
         Some(words)
     }
 
-    /// An address in shared memory, also where it is given as a generic one.
+    /// A shared address, converted from a generic one if needed.
     fn matrix_address(&mut self, ins: &Ins<'a>, operand: &Operand) -> Option<[Arg; 2]> {
         match self.space(ins)? {
             Space::Shared => Some(self.address(operand, Space::Shared, 0)?.args()),
@@ -639,7 +643,7 @@ impl<'a> Lower<'_, 'a> {
                 let address = self.address(operand, Space::Generic, 0)?;
                 let Arg::Use(u) = address.base else { return None };
                 let low = Arg::word(u.value, u.part.map_or(0, |p| p.first));
-                // The window begins at a multiple of 2^32 or it is known where.
+                // The window is aligned to 2^32 or its base is known.
                 let base = match self.machine.windows.shared {
                     None => low,
                     Some(offset) => {

@@ -1,17 +1,17 @@
-//! `m8n8k4` on halves where the machine has no such product: each thread gathers the rows and columns that its part of
-//! D needs, and sums in 32 bits.
+//! `m8n8k4` on halves for machines without `HMMA.884`: each thread gathers the rows and columns of its part of D, and
+//! sums in f32.
 //!
-//! A warp computes four products, each with the threads of two quads, `4q` and `16 + 4q`: the upper quad has rows and
-//! columns 4 to 7. With `l` the thread's place in its quad, it holds (words of two halves):
+//! A warp computes four MMAs, each with the threads of two quads, `4q` and `16 + 4q`: the upper quad has rows and
+//! columns 4 to 7. With `l` the thread's index in its quad, it holds (words of two halves):
 //!
 //! | matrix | elements |
 //! |---|---|
-//! | A by rows, B by columns | row (column) `l`, all four `k` |
-//! | A by columns, B by rows | `k = l`, four rows (columns) |
+//! | row-major A, column-major B | row (column) `l`, all four `k` |
+//! | column-major A, row-major B | `k = l`, four rows (columns) |
 //! | C and D as halves | row `l`, all eight columns |
 //! | C and D as floats | rows `l & 1` and `2 + (l & 1)`; columns `l & 2`, the next one, and both plus 4 |
 //!
-//! The order of sums is that of ptxas's routines, so that results are the same bit for bit.
+//! The order of summation is that of ptxas's routines, so that results are the same bit for bit.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
@@ -21,31 +21,25 @@ use ptx::Type;
 use sass::{M, Op};
 
 /// The four elements of a row of A, or of a column of B, as floats.
-type Line = [Arg; 4];
+type RowOrColumn = [Arg; 4];
 
-/// What a thread knows of its place.
-struct Place {
+/// The position of a thread.
+struct LanePosition {
     lane: Arg,
-    /// Is it an odd thread? Is it one of the upper two of its quad?
+    /// Is its index in the quad odd? Is it one of the upper two?
     odd: Arg,
     upper: Arg,
 }
 
 impl Lower<'_, '_> {
-    pub(crate) fn quad_product_by_parts(
-        &mut self,
-        mma: &Mma,
-        a: &[Arg],
-        b: &[Arg],
-        c: &[Arg],
-    ) -> Option<Fragment> {
+    pub(crate) fn expand_quad_mma(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let lane: Arg = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LANEID)]).into();
         let [odd, upper] = [1, 2].map(|bit| self.has_bits(lane, bit));
-        let place = Place { lane, odd, upper };
+        let position = LanePosition { lane, odd, upper };
         let (a, b) = (a.first_chunk()?, b.first_chunk()?);
         match mma.d == Type::F32 {
-            true => self.quad_floats(mma, &place, a, b, c),
-            false => self.quad_halves(mma, &place, a, b, c.first_chunk()?),
+            true => self.quad_floats(mma, &position, a, b, c),
+            false => self.quad_halves(mma, &position, a, b, c.first_chunk()?),
         }
     }
 
@@ -53,22 +47,22 @@ impl Lower<'_, '_> {
     fn quad_floats(
         &mut self,
         mma: &Mma,
-        place: &Place,
+        position: &LanePosition,
         a: &[Arg; 2],
         b: &[Arg; 2],
         c: &[Arg],
     ) -> Option<Fragment> {
         let c = match c.first_chunk() {
             _ if mma.c == mma.d => c.to_vec(),
-            halves => self.quad_spread(place, halves?),
+            halves => self.quad_spread(position, halves?),
         };
         let rows = match mma.columns[0] {
-            false => self.own_pair_of_rows(place, a),
-            true => self.pair_of_rows_by_k(place, a),
+            false => self.own_pair_of_rows(position, a),
+            true => self.pair_of_rows_by_k(position, a),
         };
         let columns = match mma.columns[1] {
-            true => self.four_columns(place, b),
-            false => self.four_columns_by_k(place, b),
+            true => self.four_columns(position, b),
+            false => self.four_columns_by_k(position, b),
         };
         let mut d = Fragment::new();
         for (i, c) in c.iter().enumerate() {
@@ -86,18 +80,18 @@ impl Lower<'_, '_> {
     fn quad_halves(
         &mut self,
         mma: &Mma,
-        place: &Place,
+        position: &LanePosition,
         a: &[Arg; 2],
         b: &[Arg; 2],
         c: &[Arg; 4],
     ) -> Option<Fragment> {
         let row = match mma.columns[0] {
             false => self.floats_of(a),
-            true => self.own_row_by_k(place, a),
+            true => self.own_row_by_k(position, a),
         };
         let columns = match mma.columns[1] {
-            true => self.eight_columns(place, b),
-            false => self.eight_columns_by_k(place, b),
+            true => self.eight_columns(position, b),
+            false => self.eight_columns_by_k(position, b),
         };
         let mut sums = Vec::new();
         for (column, c) in columns.iter().zip(c.iter().flat_map(halves)) {
@@ -113,61 +107,61 @@ impl Lower<'_, '_> {
         Some(sums.chunks_exact(2).map(|pair| self.floats_as_halves(pair[0], pair[1])).collect())
     }
 
-    /// A by rows: the two rows of a thread are in its own quad.
-    fn own_pair_of_rows(&mut self, place: &Place, a: &[Arg; 2]) -> [Line; 2] {
-        // All but the bit that tells rows 0 and 1 from rows 2 and 3.
-        let first: Arg = self.masked(place.lane, !2).into();
+    /// Row-major A: the two rows of a thread are in its own quad.
+    fn own_pair_of_rows(&mut self, position: &LanePosition, a: &[Arg; 2]) -> [RowOrColumn; 2] {
+        // Clears the bit that distinguishes rows 0 and 1 from rows 2 and 3.
+        let first: Arg = self.masked(position.lane, !2).into();
         [0, 2].map(|row| self.line_of(a, first, row))
     }
 
-    /// A by columns: the thread of each `k` has a word for rows 0 and 1, and one for rows 2 and 3.
-    fn pair_of_rows_by_k(&mut self, place: &Place, a: &[Arg; 2]) -> [Line; 2] {
-        let first: Arg = self.masked(place.lane, !3).into();
+    /// Column-major A: the thread of each `k` has a word for rows 0 and 1, and one for rows 2 and 3.
+    fn pair_of_rows_by_k(&mut self, position: &LanePosition, a: &[Arg; 2]) -> [RowOrColumn; 2] {
+        let first: Arg = self.masked(position.lane, !3).into();
         a.map(|word| {
             [0, 1, 2, 3].map(|k| {
                 let pair = self.word_of_lane(word, first, k);
-                self.picked_half(pair, place.odd)
+                self.picked_half(pair, position.odd)
             })
         })
     }
 
-    /// A by columns, for a thread with one row.
-    fn own_row_by_k(&mut self, place: &Place, a: &[Arg; 2]) -> Line {
-        let first: Arg = self.masked(place.lane, !3).into();
+    /// Column-major A, for a thread with one row.
+    fn own_row_by_k(&mut self, position: &LanePosition, a: &[Arg; 2]) -> RowOrColumn {
+        let first: Arg = self.masked(position.lane, !3).into();
         [0, 1, 2, 3].map(|k| {
             let [low, high] = a.map(|word| self.word_of_lane(word, first, k));
-            let pair = self.chosen(place.upper, high, low);
-            self.picked_half(pair, place.odd)
+            let pair = self.chosen(position.upper, high, low);
+            self.picked_half(pair, position.odd)
         })
     }
 
-    /// B by columns: the thread of each column has all of it.
-    fn four_columns(&mut self, place: &Place, b: &[Arg; 2]) -> Vec<Line> {
-        let first: Arg = self.masked(place.lane, 0xe).into();
+    /// Column-major B: the thread of each column has all of it.
+    fn four_columns(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<RowOrColumn> {
+        let first: Arg = self.masked(position.lane, 0xe).into();
         [0, 1, 16, 17].map(|column| self.line_of(b, first, column)).into()
     }
 
-    fn eight_columns(&mut self, place: &Place, b: &[Arg; 2]) -> Vec<Line> {
-        let first: Arg = self.masked(place.lane, 0xc).into();
+    fn eight_columns(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<RowOrColumn> {
+        let first: Arg = self.masked(position.lane, 0xc).into();
         [0, 1, 2, 3, 16, 17, 18, 19].map(|column| self.line_of(b, first, column)).into()
     }
 
-    /// B by rows: the thread of each `k` has a word for columns 0 and 1, and one for columns 2 and 3.
-    fn four_columns_by_k(&mut self, place: &Place, b: &[Arg; 2]) -> Vec<Line> {
-        let first: Arg = self.masked(place.lane, 0xc).into();
+    /// Row-major B: the thread of each `k` has a word for columns 0 and 1, and one for columns 2 and 3.
+    fn four_columns_by_k(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<RowOrColumn> {
+        let first: Arg = self.masked(position.lane, 0xc).into();
         let mut columns = Vec::new();
         for quad in [0, 16] {
             let pairs = [0, 1, 2, 3].map(|k| {
                 let [low, high] = b.map(|word| self.word_of_lane(word, first, quad + k));
-                self.chosen(place.upper, high, low)
+                self.chosen(position.upper, high, low)
             });
             columns.extend(self.columns_of(pairs));
         }
         columns
     }
 
-    fn eight_columns_by_k(&mut self, place: &Place, b: &[Arg; 2]) -> Vec<Line> {
-        let first: Arg = self.masked(place.lane, 0xc).into();
+    fn eight_columns_by_k(&mut self, position: &LanePosition, b: &[Arg; 2]) -> Vec<RowOrColumn> {
+        let first: Arg = self.masked(position.lane, 0xc).into();
         let mut columns = Vec::new();
         for quad in [0, 16] {
             for word in *b {
@@ -178,33 +172,33 @@ impl Lower<'_, '_> {
         columns
     }
 
-    /// C as halves to where floats are.
-    fn quad_spread(&mut self, place: &Place, c: &[Arg; 4]) -> Fragment {
-        let first: Arg = self.masked(place.lane, !2).into();
+    /// Moves C from the layout of halves to that of floats.
+    fn quad_spread(&mut self, position: &LanePosition, c: &[Arg; 4]) -> Fragment {
+        let first: Arg = self.masked(position.lane, !2).into();
         let mut out = Fragment::new();
         for words in c.chunks_exact(2) {
             for row in [0, 2] {
                 let [low, high] = [words[0], words[1]].map(|word| self.word_of_lane(word, first, row));
-                let pair = self.chosen(place.upper, high, low);
+                let pair = self.chosen(position.upper, high, low);
                 out.extend(halves(&pair).map(|half| self.half_as_float(half)));
             }
         }
         out
     }
 
-    /// The line that a thread holds in two words.
-    fn line_of(&mut self, words: &[Arg; 2], first: Arg, further: i64) -> Line {
+    /// The row or column that a thread holds in two words.
+    fn line_of(&mut self, words: &[Arg; 2], first: Arg, further: i64) -> RowOrColumn {
         let words = words.map(|word| self.word_of_lane(word, first, further));
         self.floats_of(&words)
     }
 
-    fn floats_of(&mut self, words: &[Arg; 2]) -> Line {
+    fn floats_of(&mut self, words: &[Arg; 2]) -> RowOrColumn {
         let [a, b] = words.map(|word| halves(&word));
         [a[0], a[1], b[0], b[1]].map(|half| self.half_as_float(half))
     }
 
-    /// The two columns whose elements words hold side by side, a word for each `k`.
-    fn columns_of(&mut self, pairs: Line) -> [Line; 2] {
+    /// Unpacks two columns, a word for each `k`.
+    fn columns_of(&mut self, pairs: RowOrColumn) -> [RowOrColumn; 2] {
         [0, 1].map(|column: usize| pairs.map(|pair| self.half_as_float(halves(&pair)[column])))
     }
 
@@ -216,9 +210,9 @@ impl Lower<'_, '_> {
     }
 }
 
-/// Between threads; also for other products that are made of parts.
+/// Exchange between threads; also for other expansions.
 impl Lower<'_, '_> {
-    /// A thread's word; threads are counted from `first`.
+    /// The word of thread `first + further`.
     pub(crate) fn word_of_lane(&mut self, word: Arg, first: Arg, further: i64) -> Arg {
         let lane = match further {
             0 => first,

@@ -1,8 +1,8 @@
-//! Products with a sparse A: of each four elements of a row two are stored, and four bits of metadata say which, two for
-//! each, the first one's below.
+//! Sparse MMAs (2:4): two of each four elements of a row of A are stored, and four bits of metadata have their indices,
+//! two bits each, the first one's below.
 //!
-//! A row's groups of four follow each other in the words of the metadata. With `t` a thread's place in its quad, its
-//! words of A belong to these groups (read off ptxas's code for sm_100):
+//! The groups of four of a row follow each other in the metadata. With `t` a thread's index in its quad, its words of A
+//! belong to these groups (read off ptxas's code for sm_100):
 //!
 //! | elements | word of A | thread with the metadata | its bits |
 //! |---|---|---|---|
@@ -14,37 +14,26 @@
 use crate::lower::Lower;
 use crate::lower::arith::words::imm;
 use crate::lower::build::RZ;
-use crate::lower::tensor::mma::{Fragment, Mma};
+use crate::lower::tensor::mma::{Fragment, Mma, Sparse};
 use ori::Arg;
 use ptx::Type;
 use sass::{M, Op};
 
-#[derive(Clone, Copy)]
-pub struct Sparse {
-    pub metadata: Arg,
-    /// Which of the threads of a quad hold it.
-    pub selector: u32,
-    /// In each group the first place is the lower one.
-    pub ordered: bool,
-}
-
 /// Four bits for each group.
 const EACH_GROUP: u32 = 0x1111_1111;
-/// A word from a thread of the quad: the bounds of `SHFL`.
+/// The bounds of a SHFL within the quad.
 const IN_QUAD: i64 = 0x1c03;
 
 impl Lower<'_, '_> {
-    /// Does the machine want the places of a group in order? ptxas sees to that on sm_100 and later, for halves and for
-    /// integers; not for `bf16`, nor for the byte floats of sm_120.
+    /// Does the machine need ascending indices? ptxas sorts them on sm_100 and later, for halves and for integers; not
+    /// for `bf16`, nor for the byte floats of sm_120.
     pub(crate) fn must_order(&self, mma: &Mma) -> Option<Sparse> {
         let wants = matches!(mma.a.name(), "f16" | "u8" | "s8") && self.machine.wants_ordered_metadata;
         mma.sparse.filter(|sparse| wants && !sparse.ordered)
     }
 
-    /// A product whose metadata is in any order: elements and places change sides where they must.
-    ///
-    /// ptxas 13.0 overlooks one of the six groups that are out of order (place 2 before place 1).
-    pub(crate) fn product_in_order(
+    /// An MMA with metadata in any order: swaps indices and elements of groups in descending order.
+    pub(crate) fn mma_sorted_metadata(
         &mut self,
         mma: &Mma,
         sparse: Sparse,
@@ -52,7 +41,7 @@ impl Lower<'_, '_> {
         b: &[Arg],
         c: &[Arg],
     ) -> Option<Fragment> {
-        let (metadata, flags) = self.sorted_places(sparse.metadata);
+        let (metadata, flags) = self.sorted_indices(sparse.metadata);
         let a = match mma.a.name() {
             "f16" => self.swapped_halves(a, flags, sparse.selector),
             _ => self.swapped_bytes(a, flags, sparse.selector),
@@ -61,12 +50,12 @@ impl Lower<'_, '_> {
         self.multiply_matrices(&Mma { sparse, ..*mma }, &a, b, c)
     }
 
-    /// Metadata with the lower place of each group first, and the lowest bit of each group that was not so.
-    fn sorted_places(&mut self, metadata: Arg) -> (Arg, Arg) {
+    /// Metadata with sorted indices, and the lowest bit of each group that was swapped.
+    fn sorted_indices(&mut self, metadata: Arg) -> (Arg, Arg) {
         let [by1, by2, by3] = [1, 2, 3].map(|n| self.shifted_right(metadata, Arg::Imm(n)));
-        // With the first place in bits 1 and 0, the second in 3 and 2: first > second in the lower bits, ...
+        // With the first index in bits 1 and 0, the second in 3 and 2: first > second in the lower bits, ...
         let lower: Arg = self.lop3(metadata, by2, RZ, 0x30).into();
-        // ... unless the upper ones tell: `b1 & !b3 | !(b1 ^ b3) & lower`.
+        // ... unless the upper bits decide: `b1 & !b3 | !(b1 ^ b3) & lower`.
         let greater: Arg = self.lop3(by1, by3, lower, 0xb2).into();
         let flags: Arg = self.lop3(greater, imm(EACH_GROUP), RZ, 0xc0).into();
         let up: Arg = self.emit(Op::SHF, &[M::L, M::U32], 1, &[metadata, Arg::Imm(2), RZ]).into();
@@ -104,11 +93,11 @@ impl Lower<'_, '_> {
         out
     }
 
-    /// So many bits for each thread of the quad before this one.
+    /// `each` times the thread's index in the quad.
     fn lane_bits(&mut self, each: i64) -> Arg {
         let lane = self.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LANEID)]);
-        let place = self.masked(lane.into(), 3);
-        self.emit(Op::IMAD, &[], 1, &[place.into(), Arg::Imm(each), RZ]).into()
+        let lane_in_quad = self.masked(lane.into(), 3);
+        self.emit(Op::IMAD, &[], 1, &[lane_in_quad.into(), Arg::Imm(each), RZ]).into()
     }
 
     fn permuted_if(&mut self, flags: Arg, bit: i64, word: Arg, selector: u32) -> Arg {
@@ -121,9 +110,9 @@ impl Lower<'_, '_> {
         self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, by, word]).into()
     }
 
-    /// Bytes as halves: the groups of even numbers first, then the odd ones, then C. A word of A has an even and an odd
-    /// group already. Of B each thread has a whole group of four rows, where halves want two rows of it: even threads get
-    /// the lower ones of theirs and of their neighbour's, odd ones the upper ones.
+    /// 8-bit floats as halves: the even groups first, then the odd ones, then C. A word of A has an even and an odd
+    /// group already. Of B each thread has a whole group of four rows, where halves take two rows of it: even threads
+    /// get the lower ones of theirs and of their neighbour's, odd ones the upper ones.
     pub(crate) fn sparse_byte_floats(
         &mut self,
         mma: &Mma,
@@ -154,16 +143,16 @@ impl Lower<'_, '_> {
         Some(self.sum_of(mma.d, c, &sum))
     }
 
-    /// The metadata of the two products with halves. A word of the bytes' is for eight groups of a row; threads 0 and 1
-    /// have the first eight of the two rows, 2 and 3 the rest. A word of the halves' is for four groups of both rows:
+    /// The metadata of the two MMAs on halves. A word of the bytes' is for eight groups of a row; threads 0 and 1 have
+    /// the first eight of the two rows, 2 and 3 the rest. A word of the halves' is for four groups of both rows:
     /// threads 0 and 1 get the even ones, 2 and 3 the odd ones.
     fn split_metadata(&mut self, metadata: Arg, lane: Arg) -> Arg {
         let odd = self.shifted_right(metadata, Arg::Imm(4));
         let [even, odd] = [metadata, odd].map(|groups| self.every_other_group(groups));
         let both: Arg = self.prmt(even, 0x5410, odd).into();
-        // Threads 0 and 2 look at 0 and 1, threads 1 and 3 at 2 and 3.
-        let place = self.masked(lane, 1);
-        let first: Arg = self.emit(Op::IMAD, &[], 1, &[place.into(), Arg::Imm(2), RZ]).into();
+        // Threads 0 and 2 read 0 and 1, threads 1 and 3 read 2 and 3.
+        let lane_in_quad = self.masked(lane, 1);
+        let first: Arg = self.emit(Op::IMAD, &[], 1, &[lane_in_quad.into(), Arg::Imm(2), RZ]).into();
         let row = self.shuffled(M::IDX, both, first, IN_QUAD);
         let next: Arg = self.emit(Op::IADD3, &[], 1, &[first, Arg::Imm(1), RZ]).into();
         let other_row = self.shuffled(M::IDX, both, next, IN_QUAD);
@@ -172,7 +161,7 @@ impl Lower<'_, '_> {
         self.emit(Op::PRMT, &[], 1, &[row, choice, other_row]).into()
     }
 
-    /// Groups 0, 2, 4 and 6 side by side.
+    /// Packs groups 0, 2, 4 and 6.
     fn every_other_group(&mut self, groups: Arg) -> Arg {
         let mut word: Arg = self.lop3(groups, imm(0x0f0f_0f0f), RZ, 0xc0).into();
         for (shift, mask) in [(4, 0x00ff_00ff), (8, 0x0000_ffff)] {

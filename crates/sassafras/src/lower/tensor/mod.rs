@@ -8,5 +8,6 @@ pub mod tcgen05_alloc;
 pub mod tensormap;
 pub mod tensormap_replace;
 pub mod wgmma;
+pub mod wgmma_operands;
 pub mod wgmma_stages;
 pub mod wmma;

@@ -1,13 +1,13 @@
-//! Tensor memory: its loads, stores and copies, and the matrix operations on it.
+//! Lowers `tcgen05`: loads, stores, copies and MMAs of tensor memory.
 //!
-//! Loads and stores are done by a whole warp that agrees on the address. Everything else is an operation that a thread
-//! starts on its own, but whose operands are the warp's.
+//! Loads and stores are warp-wide with a uniform address. All other operations are started by one thread with uniform
+//! operands.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::lower::memory::load_store::Data;
-use crate::lower::sync::waterfall::Turns;
+use crate::lower::sync::waterfall::Grouping;
 use ori::{Arg, File, Guard, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 
 const URZ: Arg = Arg::Zero(File::UR);
 
-/// Shapes of loads and stores: the machine's name, the registers for each repetition, and the shape of the upper half
-/// of the warp, where the two are moved on their own.
+/// Shapes of loads and stores: the modifier, the registers of each repetition, and the shape of the upper half of the
+/// warp, where the two halves are moved separately.
 const SHAPES: [(&str, Option<M>, u8, Option<M>); 5] = [
     ("16x64b", Some(M::_16dp64bit), 1, None),
     ("16x128b", Some(M::_16dp128bit), 2, None),
@@ -27,7 +27,7 @@ const SHAPES: [(&str, Option<M>, u8, Option<M>); 5] = [
     ("16x32bx2", Some(M::_16dp32bit_t0_t15), 1, Some(M::_16dp32bit_t16_t31)),
 ];
 
-/// How often a shape is taken. The machine counts registers in units of the shape's own.
+/// Repetitions of a shape. The machine counts registers in units of the shape.
 const REPEATS: [(&str, Option<M>, u8); 8] = [
     ("x1", None, 1),
     ("x2", Some(M::x2), 2),
@@ -39,7 +39,7 @@ const REPEATS: [(&str, Option<M>, u8); 8] = [
     ("x128", Some(M::x128), 128),
 ];
 
-/// What a load or store moves.
+/// The data of a load or store.
 struct Tile {
     shape: Option<M>,
     upper: Option<M>,
@@ -69,7 +69,7 @@ impl<'a> Lower<'_, 'a> {
             "tcgen05.ld" | "tcgen05.ld.red" => self.tensor_load(ins),
             "tcgen05.st" => self.tensor_store(ins),
             "tcgen05.wait::ld" => {
-                // Loads have scoreboards; `mach/control_codes.rs` says who waits for them.
+                // Loads have scoreboards; `mach/control_codes.rs` inserts the waits.
                 let _ = (ins.flag("sync"), ins.flag("aligned"));
                 self.effect(Op::NOP, &[], &[], &[]);
                 Some(())
@@ -96,7 +96,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// An address in tensor memory: a register and an offset, both of one word.
-    fn tensor_place(&mut self, operand: &Operand) -> Option<(Arg, i64)> {
+    fn tensor_address(&mut self, operand: &Operand) -> Option<(Arg, i64)> {
         let Operand::Address(range) = operand else { return None };
         let (base, offset) = match self.body.list(*range) {
             [base] => (base, 0),
@@ -112,7 +112,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The same in one word.
     fn tensor_word(&mut self, operand: &Operand) -> Option<Arg> {
-        Some(match self.tensor_place(operand)? {
+        Some(match self.tensor_address(operand)? {
             (base, 0) => base,
             (base, offset) => self.emit(Op::IADD3, &[], 1, &[base, Arg::Imm(offset), RZ]).into(),
         })
@@ -126,7 +126,7 @@ impl<'a> Lower<'_, 'a> {
         let packed = ins.flag("pack::16b").then_some(M::PACK16BIT);
         let _b32 = ins.types();
         let (address, split) = (1 + usize::from(reduces), 2 + usize::from(reduces));
-        let (base, offset) = self.tensor_place(ins.get(address)?)?;
+        let (base, offset) = self.tensor_address(ins.get(address)?)?;
         let split = tile.upper.map(|upper| Some((upper, constant(ins.get(split)?, Type::U32)? as i64)));
         let words = |shape: Option<M>| -> Vec<M> {
             let kind = reduces.then_some(M::STAT);
@@ -142,15 +142,15 @@ impl<'a> Lower<'_, 'a> {
             let loaded = l.kernel.code.value(File::R, tile.data.words());
             found.into_iter().chain([loaded]).collect()
         };
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             let base = l.in_uniform(base);
             let mut results = fresh(l);
             l.effect(Op::LDTM, &words(tile.shape), &results, &[base, Arg::Imm(offset)]);
             if let Some(upper) = split {
                 let (shape, further) = upper?;
-                let kept = std::mem::replace(&mut results, fresh(l));
+                let lower_half = std::mem::replace(&mut results, fresh(l));
                 let args = [base, Arg::Imm(offset + further)];
-                l.load_upper_half(&words(Some(shape)), &results, &args, &kept);
+                l.load_upper_half(&words(Some(shape)), &results, &args, &lower_half);
             }
             let loaded = *results.last()?;
             l.set(ins.get(0)?, loaded)?;
@@ -158,8 +158,8 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// A load for the upper half of the warp; the registers of the lower half stay as they are. That is what a guard
-    /// says of what it keeps, so that the load has one: it always holds.
+    /// A load for the upper half of the warp; the lower half keeps its registers. An always-true guard models that: its
+    /// else values are the previous results.
     fn load_upper_half(&mut self, words: &[M], results: &[Value], args: &[Arg], else_values: &[Value]) {
         let always = self.uniform_predicate(PT);
         let mut data = self.data(ori::Op::Machine(Op::LDTM), words, results, args);
@@ -180,11 +180,11 @@ impl<'a> Lower<'_, 'a> {
         let tile = Tile::read(ins)?;
         let expand = ins.flag("unpack::16b").then_some(M::EXPAND16BIT);
         ins.ty()?;
-        let (base, offset) = self.tensor_place(ins.get(0)?)?;
+        let (base, offset) = self.tensor_address(ins.get(0)?)?;
         let source = ins.get(if tile.upper.is_some() { 2 } else { 1 })?;
         let value = self.gather(source, tile.data)?;
         let split = tile.upper.map(|upper| Some((upper, constant(ins.get(1)?, Type::U32)? as i64)));
-        self.under_branch(|l| {
+        self.in_guarded_branch(|l| {
             let base = l.in_uniform(base);
             let mut store = |shape: Option<M>, offset: i64| {
                 let words: Vec<M> = shape.into_iter().chain(tile.repeat).chain(expand).collect();
@@ -197,17 +197,17 @@ impl<'a> Lower<'_, 'a> {
             }
             Some(())
         })?;
-        self.go_on_with(source, value)
+        self.rebind_registers(source, value)
     }
 
-    /// Registers that were put side by side stay so: who reads them later finds them there. Else a large fragment would
-    /// be needed twice.
-    fn go_on_with(&mut self, registers: &Operand, value: Value) -> Option<()> {
+    /// Rebinds registers to the packed tuple, so that later uses read it there. Otherwise a large fragment would be
+    /// live twice.
+    fn rebind_registers(&mut self, registers: &Operand, value: Value) -> Option<()> {
         let Operand::Vector(range) = registers else { return Some(()) };
         if !self.body.list(*range).iter().all(|e| matches!(e, Operand::Reg(_))) {
             return Some(());
         }
-        // They have the same bits whether or not the guard holds.
+        // The bits are the same whether or not the guard is true.
         self.guard = None;
         self.set(registers, value)
     }
@@ -216,15 +216,15 @@ impl<'a> Lower<'_, 'a> {
         if !ins.flag("down") {
             return None;
         }
-        let (base, offset) = self.tensor_place(ins.get(0)?)?;
+        let (base, offset) = self.tensor_address(ins.get(0)?)?;
         let words: Vec<M> = pair.then_some(M::_2CTA).into_iter().chain([M::DOWN]).collect();
-        self.by_warp(Turns::Thread, &[base], |l, uniform| {
+        self.in_waterfall(Grouping::PerThread, &[base], |l, uniform| {
             l.effect(Op::UTCSHIFT, &words, &[], &[uniform[0], Arg::Imm(offset)]);
             Some(())
         })
     }
 
-    /// From shared memory, which a descriptor describes.
+    /// `tcgen05.cp`: from shared memory, given by a descriptor.
     fn tensor_fill(&mut self, ins: &Ins<'a>, pair: bool) -> Option<()> {
         let shape = ins.one_of(&["128x256b", "4x256b", "128x128b", "64x128b", "32x128b"])?;
         let share = ins.one_of(&["warpx2::02_13", "warpx2::01_23", "warpx4"]);
@@ -243,18 +243,18 @@ impl<'a> Lower<'_, 'a> {
             (true, Some(_)) => Some(M::U4x16P64),
             _ => return None,
         };
-        let (base, offset) = self.tensor_place(ins.get(0)?)?;
+        let (base, offset) = self.tensor_address(ins.get(0)?)?;
         let [low, high] = self.words(ins.get(1)?, Type::U64)?;
         let pair = pair.then_some(M::_2CTA);
         let words: Vec<M> = [M::T, M::S].into_iter().chain(pair).chain(shape).chain(format).collect();
-        self.by_warp(Turns::Thread, &[base, low, high], |l, uniform| {
+        self.in_waterfall(Grouping::PerThread, &[base, low, high], |l, uniform| {
             let descriptor = l.pack_uniform(&uniform[1..]);
             l.effect(Op::UTCCP, &words, &[], &[uniform[0], Arg::Imm(offset), descriptor.into()]);
             Some(())
         })
     }
 
-    /// A barrier hears when the operations so far are done.
+    /// `tcgen05.commit`: a barrier tracks completion of the earlier operations.
     fn tensor_commit(&mut self, ins: &Ins<'a>, pair: bool) -> Option<()> {
         let _ = (ins.flag("mbarrier::arrive::one"), ins.word(Kind::Space), ins.ty()?);
         let multicast = ins.flag("multicast::cluster");
@@ -264,7 +264,7 @@ impl<'a> Lower<'_, 'a> {
             all.push(self.word(ins.get(1)?, Type::B16)?);
             words.push(M::MULTICAST);
         }
-        self.by_warp(Turns::Thread, &all, |l, uniform| {
+        self.in_waterfall(Grouping::PerThread, &all, |l, uniform| {
             let args = [&uniform[..1], &[URZ], &uniform[1..]].concat();
             l.effect(Op::UTCBAR, &words, &[], &args);
             Some(())
@@ -290,7 +290,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let d = self.tensor_word(operand()?)?;
         let a = match operand()? {
-            place @ Operand::Address(_) => vec![self.tensor_word(place)?],
+            address @ Operand::Address(_) => vec![self.tensor_word(address)?],
             descriptor => self.words(descriptor, Type::U64)?.to_vec(),
         };
         let b = self.words(operand()?, Type::U64)?.to_vec();
@@ -315,7 +315,7 @@ impl<'a> Lower<'_, 'a> {
             None => {}
         }
         let groups = [a, b, vec![d], vec![metadata, instruction], last];
-        self.by_warp(Turns::Thread, &groups.concat(), |l, uniform| {
+        self.in_waterfall(Grouping::PerThread, &groups.concat(), |l, uniform| {
             let accumulates = l.uniform_predicate(accumulates);
             let mut rest = uniform;
             let mut args = Vec::new();
@@ -327,12 +327,12 @@ impl<'a> Lower<'_, 'a> {
                     [one] => *one,
                     several => l.pack_uniform(several).into(),
                 };
-                // Unlike descriptors, what is in tensor memory is marked, so that the right form is found.
+                // Operands in tensor memory are tagged, unlike descriptors, to select the right form.
                 match (i, whole) {
                     (0, _) if these.len() == 1 => args.push(collector.mark(whole.suffixed(M::T), true)),
                     (0, _) => args.push(collector.mark(whole, true)),
                     (1, _) => args.push(collector.mark(whole, false)),
-                    // The metadata and the descriptor of the operation are operands of their own.
+                    // The metadata and the instruction descriptor are separate operands.
                     (3, Arg::Use(u)) => args.extend([Arg::word(u.value, 0), Arg::word(u.value, 1)]),
                     (4, _) if scaled => args.push(whole.suffixed(M::T)),
                     _ => args.push(whole),
@@ -368,7 +368,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// What a load finds out about its columns.
+/// The reduction of a load over its columns.
 fn statistic(ins: &Ins) -> Option<Vec<M>> {
     let (least, absolute, nan) = (ins.one_of(&["min", "max"])? == "min", ins.flag("abs"), ins.flag("NaN"));
     let op = match (least, absolute) {
@@ -385,9 +385,9 @@ fn statistic(ins: &Ins) -> Option<Vec<M>> {
     Some([op].into_iter().chain(ty).chain(nan.then_some(M::NAN)).collect())
 }
 
-/// Which matrix is kept for the next operation, and which one is there from the last.
+/// Collector buffer usage: the matrix to retain for the next operation, and the one retained from the last.
 struct Collector {
-    /// It is A, not B.
+    /// For A, not B.
     is_a: bool,
     how: Vec<M>,
 }
@@ -422,7 +422,7 @@ impl Collector {
         Some(Collector { is_a, how })
     }
 
-    /// A matrix with what is to be done with it.
+    /// Tags a matrix with its collector usage.
     fn mark(&self, matrix: Arg, is_a: bool) -> Arg {
         let how = if is_a == self.is_a { &self.how[..] } else { &[] };
         how.iter().fold(matrix, |matrix, word| matrix.suffixed(*word))

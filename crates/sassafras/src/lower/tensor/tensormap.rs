@@ -1,6 +1,6 @@
-//! Tensor maps as things in a cache: fetching them early, and forgetting what was fetched.
+//! Lowers prefetches and acquires of tensor maps, which the TMA unit caches.
 //!
-//! The unit that reads them works for a warp; threads with different addresses take turns.
+//! The operations are warp-level; divergent addresses need a waterfall loop.
 
 use crate::lower::Lower;
 use crate::lower::build::PT;
@@ -27,13 +27,13 @@ impl<'a> Lower<'_, 'a> {
         self.for_each_address(words, |s, map| s.emit_to(Op::UTMACCTL, &[M::PF], &[], &[map.into()]))
     }
 
-    /// `fence.proxy.tensormap::generic.acquire`: writes of others are seen by the unit.
+    /// `fence.proxy.tensormap::generic.acquire`: makes writes of others visible to the unit.
     pub(crate) fn acquire_tensormap(&mut self, ins: &Ins<'a>) -> Option<()> {
         let Operand::Int { value: 128, .. } = ins.get(1)? else { return None };
         let address = self.address(ins.get(0)?, Space::Generic, 0)?;
         let words = self.flat(address);
         self.for_each_address(words, |s, map| {
-            // All that is under way comes first.
+            // After all pending operations.
             s.emit_to(Op::DEPBAR, &[], &[], &[Arg::Imm(0x3f)]);
             if s.has(Op::LDCU) {
                 s.emit_to(Op::CCTL, &[M::E, M::C, M::LDCU, M::IV, M::DEEP], &[], &[map.into(), Arg::Imm(0)]);
@@ -42,11 +42,11 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Runs something with a uniform address once for each address there is. It must do no harm to do it twice.
+    /// Lowers `body` once for each distinct address. It must be idempotent.
     fn for_each_address(&mut self, words: [Arg; 2], body: impl FnOnce(&mut Self, Value)) -> Option<()> {
         let words = words.map(|word| self.in_register(word));
-        self.under_branch(|s| {
-            s.repeat(&[], |s, _| {
+        self.in_guarded_branch(|s| {
+            s.loop_while(&[], |s, _| {
                 let mut halves = Vec::new();
                 let [low, high] = words.map(|word| {
                     let other = s.kernel.code.value(File::P, 1);

@@ -1,5 +1,5 @@
-//! Tensor maps: changing one in memory, and handing it to the unit that reads them. [`sass::tensor_map`] says where what
-//! lies.
+//! Lowers `tensormap.replace` and `tensormap.cp_fenceproxy`: updates of a tensor map in memory, and publishing it to
+//! the TMA unit. [`sass::tensor_map`] has the layout.
 
 use crate::lower::Lower;
 use crate::lower::build::{RZ, constant};
@@ -87,16 +87,16 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn load_word(&mut self, space: Space, map: Address, offset: u32) -> Value {
-        let place = Address { offset: map.offset + i64::from(offset), ..map };
+        let address = Address { offset: map.offset + i64::from(offset), ..map };
         let word = self.kernel.code.value(File::R, 1);
         match space {
             Space::Shared => {
                 let words = self.shared_load_words(&[]);
-                self.effect(Op::LDS, &words, &[word], &place.args());
+                self.effect(Op::LDS, &words, &[word], &address.args());
             }
             _ => {
                 let op = if space == Space::Global { Op::LDG } else { Op::LD };
-                let args = self.described(place, None);
+                let args = self.described(address, None);
                 self.effect(op, &[M::E], &[word], &args);
             }
         }
@@ -104,23 +104,23 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn store_word(&mut self, space: Space, map: Address, offset: u32, value: Value) {
-        let place = Address { offset: map.offset + i64::from(offset), ..map };
+        let address = Address { offset: map.offset + i64::from(offset), ..map };
         let size: &[M] = if self.kernel.code.values[value].words == 2 { &[M::_64] } else { &[] };
         let (op, words, mut args) = match space {
-            Space::Shared => (Op::STS, size.to_vec(), place.args().to_vec()),
+            Space::Shared => (Op::STS, size.to_vec(), address.args().to_vec()),
             _ => {
                 let op = if space == Space::Global { Op::STG } else { Op::ST };
-                (op, [&[M::E], size].concat(), self.described(place, None))
+                (op, [&[M::E], size].concat(), self.described(address, None))
             }
         };
         args.push(value.into());
         self.effect(op, &words, &[], &args);
     }
 
-    /// `tensormap.cp_fenceproxy`: each thread of the warp copies a word of the map, in a way that the unit sees.
+    /// `tensormap.cp_fenceproxy`: each thread of the warp copies a word of the map, visible to the unit.
     pub(crate) fn tensormap_publish(&mut self, ins: &Ins<'a>) -> Option<()> {
         let _ = (ins.flag("tensormap::generic"), ins.flag("release"), ins.flag("sync"), ins.flag("aligned"));
-        // The unit reads maps from beyond the block.
+        // The unit reads maps from outside the block.
         let scope = Scope::read(ins)?.max(Scope::Gpu);
         let (Space::Global, Space::Shared) = (self.space(ins)?, self.space(ins)?) else { return None };
         let _whole_map = constant(ins.get(2)?, Type::U32).filter(|n| *n == 128)?;

@@ -1,11 +1,16 @@
-//! Products that a warpgroup computes while it goes on: `wgmma`.
+//! Lowers `wgmma`: asynchronous MMAs of a warpgroup.
 //!
-//! `wgmma.fence` is `WARPGROUP.ARRIVE`; `mma_async` is an operation whose result is its accumulator's register;
-//! `commit_group` is a mark on the last of them; `wait_group` is `WARPGROUP.DEPBAR`. In between no one may touch what is
-//! in flight. That is kept in two ways: what is in flight goes through each wait ([`Pseudo::Landed`]), so that nothing
-//! can be moved across it, and the allocated code is checked ([`crate::mach::wgmma_hazards`]). If the check fails, the function is
-//! lowered anew with each product waited for at once. Where the PTX itself touches what is in flight, [`stages`] says
-//! what to put in.
+//! | PTX | machine |
+//! |---|---|
+//! | `wgmma.fence` | `WARPGROUP.ARRIVE` |
+//! | `mma_async` | an operation whose result is its accumulator's register tuple |
+//! | `commit_group` | the mark `gsb0` on the last MMA of the group |
+//! | `wait_group` | `WARPGROUP.DEPBAR`, then [`Pseudo::Landed`] of all outstanding operands |
+//!
+//! Between the two no instruction may access the registers of an outstanding wgmma. Two mechanisms ensure it:
+//! outstanding values pass through each wait ([`Pseudo::Landed`]), so that no access moves across it, and allocated
+//! code is checked ([`crate::mach::wgmma_hazards`]); if the check fails, the function is lowered again with serialized
+//! MMAs. Where the PTX itself accesses outstanding registers, [`wgmma_stages`] inserts waits.
 
 use crate::lower::Lower;
 use crate::lower::build::{RZ, constant};
@@ -13,10 +18,11 @@ use crate::lower::control::call::ParamWords;
 use crate::lower::control::cfg::{End, Graph, effects};
 use crate::lower::instruction::Ins;
 use crate::lower::tensor::mma::{Fragment, dimensions, type_word};
+use crate::lower::tensor::wgmma_operands;
 use crate::lower::tensor::wgmma_stages::{self, Reason, Stages, State};
 use ori::{Arg, File, Guard, Op, Pseudo, Value};
 use ptx::Type;
-use ptx::ast::{Body, Inst, Module, Operand, Reg, Stmt};
+use ptx::ast::{Body, Inst, Module, Operand, Reg};
 use ptx::words::Kind;
 use sass::M;
 use smallvec::smallvec;
@@ -24,58 +30,50 @@ use smallvec::smallvec;
 /// `WARPGROUP.DEPBAR` counts up to this many groups.
 const MOST_GROUPS: u64 = 7;
 
-/// What is in flight.
+/// Outstanding wgmma during lowering.
 #[derive(Default)]
-pub struct Flight {
+pub struct Outstanding {
     stages: Stages,
-    /// Why it is lowered without overlap, if so: then nothing ever is in flight.
+    /// The reason to serialize, if there is one: then nothing is ever outstanding.
     serial: Option<Reason>,
     now: State,
-    /// What products of this block may still read or write though no PTX register has it any more.
-    unnamed: Vec<Value>,
+    /// Values that MMAs of this block may still access though their PTX register was overwritten.
+    overwritten: Vec<Value>,
 }
 
-impl Flight {
+impl Outstanding {
     pub fn new(
         module: &Module,
         body: &Body,
         params: &ParamWords,
         graph: &Graph,
         serial: Option<Reason>,
-    ) -> Flight {
+    ) -> Outstanding {
         let mut stages = Stages::new(module, body, params, graph);
         stages.serial = stages.serial.or(serial);
-        Flight { serial: stages.serial, stages, ..Flight::default() }
+        Outstanding { serial: stages.serial, stages, ..Outstanding::default() }
     }
 
     pub fn enter(&mut self, block: usize) {
-        self.unnamed.clear();
+        self.overwritten.clear();
         if self.serial.is_none() {
             self.now = self.stages.start(block);
         }
     }
 }
 
-/// The registers that the asynchronous products of a body read: a wait for them reads them, too.
-pub fn sources(module: &Module, body: &Body) -> Vec<Reg> {
-    let inst = |s: &Stmt| if let Stmt::Inst(inst) = s { Some(*inst) } else { None };
-    let insts = body.stmts.iter().filter_map(inst);
-    let products = insts.filter(|i| module.opcodes[i.opcode.0 as usize].mnemonic == "wgmma.mma_async");
-    products.flat_map(|i| wgmma_stages::operands(body, &i).1).collect()
-}
-
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn wgmma(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // Every thread of the warp takes part, and all come here together.
+        // `.sync.aligned`: the whole warp executes it convergently.
         ins.flag("sync");
         ins.flag("aligned");
         match ins.mnemonic() {
             "wgmma.mma_async" => return self.mma_async(ins),
-            "wgmma.fence" if self.flight.serial.is_none() => self.arrive(),
-            "wgmma.commit_group" if self.flight.serial.is_none() => self.commit(),
+            "wgmma.fence" if self.outstanding.serial.is_none() => self.arrive(),
+            "wgmma.commit_group" if self.outstanding.serial.is_none() => self.commit(),
             "wgmma.wait_group" => {
                 let groups = constant(ins.get(0)?, Type::U32)?;
-                if self.flight.serial.is_none() {
+                if self.outstanding.serial.is_none() {
                     self.wait(groups);
                 }
             }
@@ -84,32 +82,34 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// Tells what is put in, and why products don't overlap.
+    /// Reports inserted arrivals and waits, and the reason for serialization.
     pub(crate) fn advise(&mut self) {
         let lines = self.lines;
-        let messages = self.flight.stages.messages(&self.kernel.code.name, |at| lines.line(at));
+        let messages = self.outstanding.stages.messages(&self.kernel.code.name, |at| lines.line(at));
         self.kernel.advice.extend(messages);
     }
 
-    /// Puts in what has to stand before an instruction. Is that all there is to do for it?
+    /// Inserts the arrivals and waits before an instruction. Returns whether the instruction itself needs no code.
     pub(crate) fn before(&mut self, inst: &Inst) -> bool {
-        if self.flight.serial.is_some() || self.routine.is_some() {
+        if self.outstanding.serial.is_some() || self.routine.is_some() {
             return false;
         }
-        if self.flight.stages.arrives_before(inst.span.start) {
+        if self.outstanding.stages.arrives_before(inst.span.start) {
             self.arrive();
         }
-        if self.flight.stages.waits_before(inst.span.start) {
-            self.land();
+        if self.outstanding.stages.waits_before(inst.span.start) {
+            self.wait_all();
         }
         let opcode = &self.module.opcodes[inst.opcode.0 as usize];
         if opcode.mnemonic.starts_with("wgmma.") {
             return false;
         }
         let (written, _) = effects(self.body, &self.params, opcode, inst);
-        self.lose_names(&written);
+        self.retain_overwritten(&written);
         let copy = wgmma_stages::renaming(self.module, self.body, inst);
-        let Some((to, from)) = copy.filter(|copy| self.flight.now.rename(Some(*copy))) else { return false };
+        let Some((to, from)) = copy.filter(|copy| self.outstanding.now.rename(Some(*copy))) else {
+            return false;
+        };
         let value = self.read(from);
         self.now.insert(to, value);
         true
@@ -118,23 +118,23 @@ impl<'a> Lower<'_, 'a> {
     /// The same for the end of a block.
     pub(crate) fn before_end(&mut self, block: usize) {
         let end = &self.graph.blocks[block];
-        let leaves = matches!(end.end, End::Exit | End::Return) && self.flight.serial.is_none();
-        if leaves && self.flight.stages.waits_before(end.span.start) {
-            self.land();
+        let exits = matches!(end.end, End::Exit | End::Return) && self.outstanding.serial.is_none();
+        if exits && self.outstanding.stages.waits_before(end.span.start) {
+            self.wait_all();
         }
     }
 
-    /// Registers in flight are written by others: what they were must stay where it is until someone has waited.
-    fn lose_names(&mut self, written: &[Reg]) {
-        let (accumulators, sources) = (self.flight.now.accumulators(), self.flight.now.sources());
+    /// Overwritten registers of outstanding MMAs: their values must stay in place until a wait.
+    fn retain_overwritten(&mut self, written: &[Reg]) {
+        let (accumulators, sources) = (self.outstanding.now.accumulators(), self.outstanding.now.sources());
         let in_flight = |r: &&Reg| accumulators.contains(r) || sources.contains(r);
         let lost = written.iter().filter(in_flight).filter_map(|r| self.now.get(r).copied());
-        self.flight.unnamed.extend(lost);
-        self.flight.now.overwrite(written);
+        self.outstanding.overwritten.extend(lost);
+        self.outstanding.now.overwrite(written);
     }
 
-    /// Waits for all that is in flight.
-    fn land(&mut self) {
+    /// Waits for all outstanding MMAs.
+    fn wait_all(&mut self) {
         self.wait(0);
     }
 
@@ -142,9 +142,9 @@ impl<'a> Lower<'_, 'a> {
         self.effect(sass::Op::WARPGROUP, &[M::ARRIVE], &[], &[]);
     }
 
-    /// Marks the last product of the block as the end of its group, or an empty one if there is none.
+    /// Marks the last MMA of the block as the end of its group, or an empty MMA if there is none.
     fn commit(&mut self) {
-        self.flight.now.commit();
+        self.outstanding.now.commit();
         let code = &mut self.kernel.code;
         let last = code.blocks[self.block].insts.iter().rev().find(|i| code.insts[**i].is_wgmma());
         let end = Arg::Name(M::gsb0);
@@ -159,29 +159,30 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Waits until no more than so many groups are in flight.
+    /// Waits until at most so many groups are outstanding.
     fn wait(&mut self, groups: u64) {
-        if self.flight.now.is_open() && self.guard.is_none() {
+        if self.outstanding.now.is_open() && self.guard.is_none() {
             self.commit();
         }
         let most = Arg::Imm(groups.min(MOST_GROUPS) as i64);
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), most]);
         let value = |reg: Reg| self.now.get(&reg).map(|value| (reg, *value));
-        let known: Vec<(Reg, Value)> = self.flight.now.accumulators().into_iter().filter_map(value).collect();
-        let sources = self.flight.now.sources().into_iter().filter_map(value).map(|(_, v)| v);
-        let sources: Vec<Value> = sources.chain(self.flight.unnamed.iter().copied()).collect();
+        let known: Vec<(Reg, Value)> =
+            self.outstanding.now.accumulators().into_iter().filter_map(value).collect();
+        let sources = self.outstanding.now.sources().into_iter().filter_map(value).map(|(_, v)| v);
+        let sources: Vec<Value> = sources.chain(self.outstanding.overwritten.iter().copied()).collect();
         if self.guard.is_none() {
-            self.flight.now.wait(groups);
+            self.outstanding.now.wait(groups);
         }
         if self.guard.is_none() && groups == 0 {
-            self.flight.unnamed.clear();
+            self.outstanding.overwritten.clear();
         }
         if known.is_empty() && sources.is_empty() {
             return;
         }
         let (mut args, mut landed): (Vec<Value>, Vec<Value>) = Default::default();
         for (reg, value) in known {
-            // Registers with the same value have the same behind the wait.
+            // Registers with the same value have the same one after the wait.
             let at = args.iter().position(|v| *v == value).unwrap_or_else(|| {
                 let data = self.kernel.code.values[value];
                 landed.push(self.kernel.code.value(data.file, data.words));
@@ -216,15 +217,15 @@ impl<'a> Lower<'_, 'a> {
             let selector = constant(ins.get(4)?, Type::U32)?;
             args.extend([metadata, Arg::Imm(selector as i64)]);
         }
-        // What the product reads until it is finished: those of its arguments that are general registers.
+        // The operand that the MMA reads until it completes: A, if in general registers.
         let fragment = args[0].value().filter(|v| self.kernel.code.values[*v].file == File::R);
-        let result = self.start(op, &modifiers, accumulator, args, fragment);
-        // The guard has been obeyed.
+        let result = self.emit_mma_async(op, &modifiers, accumulator, args, fragment);
+        // The guard is on the MMA already.
         let guard = self.guard.take();
-        if self.flight.serial.is_none() {
-            let a = wgmma_stages::elements(self.body, ins.get(1)?);
-            self.flight.now.product(&wgmma_stages::elements(self.body, ins.get(0)?), &a);
-            // From here on A's registers are the fragment's words: they stay until someone has waited.
+        if self.outstanding.serial.is_none() {
+            let a = wgmma_operands::elements(self.body, ins.get(1)?);
+            self.outstanding.now.start_mma(&wgmma_operands::elements(self.body, ins.get(0)?), &a);
+            // A's registers are now the fragment's words: they stay in place until a wait.
             if let Some(fragment) = fragment {
                 self.set(ins.get(1)?, fragment)?;
             }
@@ -234,7 +235,7 @@ impl<'a> Lower<'_, 'a> {
         done
     }
 
-    /// A and B: descriptors of matrices in shared memory, or A in registers. Behind `scale` come their signs, and
+    /// A and B: descriptors of matrices in shared memory, or A in registers. After `scale` come their signs, and
     /// whether they are transposed.
     fn factors(&mut self, ins: &Ins<'a>, scale: usize) -> Option<Vec<Arg>> {
         let in_registers = matches!(ins.get(1)?, Operand::Vector(_));
@@ -246,7 +247,7 @@ impl<'a> Lower<'_, 'a> {
             let words = self.fragment(ins.get(1)?)?;
             let fragment = self.value(&words);
             args.push(if negative_a { Arg::from(fragment).negated() } else { fragment.into() });
-            // The descriptor of B stays where it is beside one of A: nobody reads the words before it.
+            // The descriptor of B is at the same position as beside one of A: the words before it are not read.
             descriptors.extend([self.undefined(File::UR, 1), self.undefined(File::UR, 1)].map(Arg::from));
             suffixes.push((M::tnspB, is(ins, scale + 3, 1)?));
         } else {
@@ -262,8 +263,8 @@ impl<'a> Lower<'_, 'a> {
         Some(args)
     }
 
-    /// Appends a product. Where its guard is false, its result is the accumulator.
-    fn start(
+    /// Appends an MMA. If its guard is false, its result is the accumulator.
+    fn emit_mma_async(
         &mut self,
         op: sass::Op,
         modifiers: &[M],
@@ -271,17 +272,18 @@ impl<'a> Lower<'_, 'a> {
         mut args: Vec<Arg>,
         fragment: Option<Value>,
     ) -> Value {
-        if self.flight.serial.is_some() {
+        if self.outstanding.serial.is_some() {
             self.arrive();
             args.push(Arg::Name(M::gsb0));
         }
         let words = self.kernel.code.values[accumulator].words;
         let result = self.kernel.code.value(File::R, words);
         let mut data = self.data(Op::Machine(op), modifiers, &[result], &args);
-        let kept = smallvec![accumulator];
-        data.guard = self.guard.map(|(predicate, negated)| Guard { predicate, negated, else_values: kept });
+        let else_values = smallvec![accumulator];
+        data.guard =
+            self.guard.map(|(predicate, negated)| Guard { predicate, negated, else_values: else_values });
         self.kernel.code.append(self.block, data);
-        if self.flight.serial.is_none() {
+        if self.outstanding.serial.is_none() {
             return result;
         }
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), Arg::Imm(0)]);
@@ -292,7 +294,7 @@ impl<'a> Lower<'_, 'a> {
         landed
     }
 
-    /// Words that are the same for all threads, in uniform registers.
+    /// Moves warp-uniform words to uniform registers.
     fn uniform(&mut self, words: &[Arg]) -> Value {
         let parts: Vec<Arg> = words
             .iter()
@@ -313,7 +315,7 @@ impl<'a> Lower<'_, 'a> {
     }
 }
 
-/// Is the operand at this place there, and this number?
+/// Is the operand with this index present, and this number?
 fn is(ins: &Ins, index: usize, number: i32) -> Option<bool> {
     match index < ins.len() {
         true => Some(constant(ins.get(index)?, Type::U32)? as u32 as i32 == number),
@@ -321,7 +323,7 @@ fn is(ins: &Ins, index: usize, number: i32) -> Option<bool> {
     }
 }
 
-/// The machine's operation and its modifiers.
+/// The machine operation and its modifiers.
 fn asynchronous_operation(ins: &Ins, sparse: bool) -> Option<(sass::Op, Vec<M>)> {
     let [m, n, k] = dimensions(ins.word(Kind::Shape)?)?;
     let saturate = ins.flag("satfinite");

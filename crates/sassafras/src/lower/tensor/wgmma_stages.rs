@@ -1,33 +1,34 @@
-//! What asynchronous products (`wgmma`) of a PTX body have in flight, and what has to be put in because of it.
+//! Outstanding wgmma of a PTX body (forward dataflow over its CFG), and the synchronization to insert.
 //!
-//! PTX leaves undefined what happens to code that touches registers in flight or forgets `wgmma.fence`. ptxas mends it
-//! and says so; we do the same, so that such code computes what its author meant:
+//! PTX leaves undefined what happens to code that accesses outstanding registers or omits `wgmma.fence`. ptxas repairs
+//! it and reports it; we do the same, so that such code computes what its author meant:
 //!
-//! | the PTX does | what we do, as ptxas | told as |
+//! | the PTX | the repair, as in ptxas | message |
 //! |---|---|---|
-//! | a product's registers are written behind the last fence | `WARPGROUP.ARRIVE` before the product | C7519 |
-//! | an accumulator in flight is read, or the kernel ends | a wait before it | C7517 |
-//! | it is read between two products that add to it, within one group | each product is waited for | C7514 |
-//! | a product reads as A what another one in flight writes | the same | C7513 |
-//! | there is a call of an unknown function in the kernel | the same | C7509, or C7520 before the commit |
-//! | a call of a known function while something is in flight | the same | C7510 |
-//! | registers don't suffice to leave the operands where they are | the same | C7511 |
+//! | writes an MMA's registers after the last fence | `WARPGROUP.ARRIVE` before the MMA | C7519 |
+//! | reads an outstanding accumulator, or the kernel ends | a wait before it | C7517 |
+//! | reads it between two MMAs that accumulate to it, within one group | MMAs are serialized | C7514 |
+//! | an MMA reads as A what an outstanding one writes | the same | C7513 |
+//! | calls an unknown function in the kernel | the same | C7509, or C7520 before the commit |
+//! | calls a known function while an MMA is outstanding | the same | C7510 |
+//! | has too few registers to keep the operands in place | the same | C7511 |
 //!
-//! The texts are ptxas's (13.0.88), found by probing: `tests/wgmma_messages.rs` has the probes. ptxas prints them to
+//! The texts are ptxas's (13.0.88), found by probing: `tests/wgmma.rs` has the probes. ptxas prints them to
 //! stderr as `info`, arrivals before waits before the reason for serial code, with or without `-v`.
 //!
-//! A fragment of A that is written between the fence and the first product is no reason for a message: the arrival
-//! simply comes later. ptxas inlines known functions, so it has C7510 for other code than we.
+//! A fragment of A that is written between the fence and the first MMA gets no message: the arrival is just inserted
+//! later. ptxas inlines known functions, so it has C7510 for other code than we.
 
 use crate::lower::control::call::ParamWords;
 use crate::lower::control::cfg::{End, Graph, effects};
+use crate::lower::tensor::wgmma_operands::operands;
 use ptx::ast::{Body, Inst, Item, Module, Operand, Reg};
 use std::collections::BTreeSet;
 
-/// More groups than a wait can tell apart.
+/// One more than the groups that a wait can distinguish.
 const GROUPS: usize = 8;
 
-/// Why products can't overlap.
+/// Why MMAs are serialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     UnknownCall,
@@ -48,7 +49,7 @@ impl Reason {
                 7513,
                 "non wgmma instructions defining input registers of a wgmma between start and end of the pipeline stage",
             ),
-            // Two blanks, as ptxas has them.
+            // Two spaces, as ptxas has them.
             Reason::AccumulatorRead => (
                 7514,
                 "non wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage",
@@ -60,11 +61,11 @@ impl Reason {
     }
 }
 
-/// The registers of products, by what these do with them.
+/// The registers of a group of MMAs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Group {
     accumulators: BTreeSet<Reg>,
-    /// Parts of A.
+    /// Registers of A.
     sources: BTreeSet<Reg>,
 }
 
@@ -75,15 +76,15 @@ impl Group {
     }
 }
 
-/// What may be in flight at a place.
+/// The dataflow state: what may be outstanding at a program point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     open: Group,
-    /// The youngest first.
+    /// Committed groups, the youngest first.
     groups: [Group; GROUPS],
-    /// Operands of products that others have written since the last fence.
+    /// Operands of MMAs that other instructions wrote since the last fence.
     written: BTreeSet<Reg>,
-    /// No product stands between the last fence and here.
+    /// No MMA since the last fence.
     fenced: bool,
 }
 
@@ -119,7 +120,7 @@ impl State {
         self.all().all(|g| *g == Group::default())
     }
 
-    pub fn product(&mut self, accumulator: &[Reg], a: &[Reg]) {
+    pub fn start_mma(&mut self, accumulator: &[Reg], a: &[Reg]) {
         self.open.accumulators.extend(accumulator);
         self.open.sources.extend(a);
         self.fenced = false;
@@ -132,19 +133,19 @@ impl State {
         self.groups[GROUPS - 1].add(&oldest);
     }
 
-    /// No more than so many groups are left.
+    /// At most so many groups remain.
     pub fn wait(&mut self, most: u64) {
         let most = usize::try_from(most).unwrap_or(GROUPS);
         self.groups.iter_mut().skip(most).for_each(|g| *g = Group::default());
     }
 
-    /// Everything has landed.
-    pub fn land(&mut self) {
+    /// Nothing remains outstanding.
+    pub fn wait_all(&mut self) {
         self.commit();
         self.wait(0);
     }
 
-    /// A copy of an accumulator in flight is another name for it. Is it that?
+    /// A copy of an outstanding accumulator is an alias of it. Returns whether it is one.
     pub fn rename(&mut self, copy: Option<(Reg, Reg)>) -> bool {
         let Some((to, from)) = copy.filter(|(_, from)| self.has(*from)) else { return false };
         self.overwrite(&[to]);
@@ -156,7 +157,7 @@ impl State {
         true
     }
 
-    /// Others write registers: what is in flight is no longer what the PTX knows by these names.
+    /// Registers are overwritten: they no longer name outstanding values.
     pub fn overwrite(&mut self, regs: &[Reg]) {
         for group in std::iter::once(&mut self.open).chain(&mut self.groups) {
             regs.iter().for_each(|r| {
@@ -167,7 +168,7 @@ impl State {
     }
 }
 
-/// What an instruction needs before it.
+/// What to insert before an instruction.
 #[derive(Default)]
 struct Needs {
     arrival: bool,
@@ -175,11 +176,11 @@ struct Needs {
     serial: Option<Reason>,
 }
 
-/// What is in flight at the beginning of each block, and what has to be put in.
+/// The state at the start of each block, and what to insert.
 #[derive(Default)]
 pub struct Stages {
     starts: Vec<State>,
-    /// By the place of the instruction in the text.
+    /// By the offset of the instruction in the text.
     arrivals: BTreeSet<u32>,
     waits: BTreeSet<u32>,
     pub serial: Option<Reason>,
@@ -193,7 +194,7 @@ impl Stages {
             return Stages::default();
         }
         let mut walk = Walk { module, body, params, operands: BTreeSet::new() };
-        walk.operands = walk.operands_of_products(graph);
+        walk.operands = walk.mma_operands(graph);
         let mut stages = Stages { starts: walk.starts(graph), ..Stages::default() };
         for &b in &graph.order {
             let mut state = stages.starts[b].clone();
@@ -230,7 +231,7 @@ impl Stages {
         self.waits.contains(&at)
     }
 
-    /// What ptxas would say about a function.
+    /// ptxas's messages for a function.
     pub fn messages(&self, function: &str, line: impl Fn(u32) -> u32) -> Vec<String> {
         let injected = |code: u32, what: &str, why: &str, at: &u32| {
             let line = line(*at);
@@ -246,20 +247,7 @@ impl Stages {
     }
 }
 
-/// The registers of an accumulator, and those of A where that isn't in memory.
-pub fn operands(body: &Body, inst: &Inst) -> (Vec<Reg>, Vec<Reg>) {
-    let operands = body.list(inst.operands);
-    let of = |i: usize| operands.get(i).map_or_else(Vec::new, |o| elements(body, o));
-    (of(0), of(1))
-}
-
-/// The registers of a vector.
-pub fn elements(body: &Body, vector: &Operand) -> Vec<Reg> {
-    let elements = if let Operand::Vector(range) = vector { body.list(*range) } else { &[] };
-    elements.iter().filter_map(|e| if let Operand::Reg(reg) = e { Some(*reg) } else { None }).collect()
-}
-
-/// The registers of a copy that only gives another name to a word: what is written, and what it was.
+/// The registers of a plain copy: destination and source.
 pub fn renaming(module: &Module, body: &Body, inst: &Inst) -> Option<(Reg, Reg)> {
     let [Operand::Reg(to), Operand::Reg(from)] = body.list(inst.operands) else { return None };
     let copy = module.opcodes[inst.opcode.0 as usize].mnemonic == "mov" && inst.guard.is_none();
@@ -270,7 +258,7 @@ struct Walk<'w, 'a> {
     module: &'w Module<'a>,
     body: &'w Body<'a>,
     params: &'w ParamWords,
-    /// All registers that products read or write.
+    /// All registers that MMAs access.
     operands: BTreeSet<Reg>,
 }
 
@@ -279,14 +267,14 @@ impl Walk<'_, '_> {
         self.module.opcodes[inst.opcode.0 as usize].mnemonic
     }
 
-    fn operands_of_products(&self, graph: &Graph) -> BTreeSet<Reg> {
+    fn mma_operands(&self, graph: &Graph) -> BTreeSet<Reg> {
         let insts = graph.blocks.iter().flat_map(|b| b.insts.iter());
-        let products = insts.filter(|inst| self.mnemonic(inst) == "wgmma.mma_async");
-        let registers = products.map(|inst| operands(self.body, inst));
+        let mmas = insts.filter(|inst| self.mnemonic(inst) == "wgmma.mma_async");
+        let registers = mmas.map(|inst| operands(self.body, inst));
         registers.flat_map(|(accumulator, a)| accumulator.into_iter().chain(a)).collect()
     }
 
-    /// The state at the beginning of each block. It only grows, so this ends.
+    /// The fixed point of the state at the start of each block. The state only grows, so it terminates.
     fn starts(&self, graph: &Graph) -> Vec<State> {
         let mut starts: Vec<Option<State>> = vec![None; graph.blocks.len()];
         starts[0] = Some(State::default());
@@ -308,18 +296,18 @@ impl Walk<'_, '_> {
         starts.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// What an instruction does to the state, and what it needs. `rest` is what follows in its block.
+    /// The transfer function: updates the state, and returns what to insert. `rest` is the rest of the block.
     fn step(&self, state: &mut State, inst: &Inst, rest: &[&Inst]) -> Needs {
         let first = self.body.list(inst.operands).first();
         match (self.mnemonic(inst), first) {
-            ("wgmma.mma_async", _) => return self.product(state, inst),
+            ("wgmma.mma_async", _) => return self.start_mma(state, inst),
             ("wgmma.fence", _) => {
                 state.written.clear();
                 state.fenced = true;
             }
             ("wgmma.commit_group", _) => state.commit(),
             ("wgmma.wait_group", Some(Operand::Int { value, .. })) if inst.guard.is_none() => {
-                // As ptxas has it, a wait ends the group before it.
+                // As in ptxas, a wait commits the open group.
                 if state.is_open() {
                     state.commit();
                 }
@@ -332,7 +320,7 @@ impl Walk<'_, '_> {
         Needs::default()
     }
 
-    fn product(&self, state: &mut State, inst: &Inst) -> Needs {
+    fn start_mma(&self, state: &mut State, inst: &Inst) -> Needs {
         let (accumulator, a) = operands(self.body, inst);
         let written = |regs: &[Reg]| regs.iter().any(|r| state.written.contains(r));
         let (over, from) = (written(&accumulator), written(&a));
@@ -341,7 +329,7 @@ impl Walk<'_, '_> {
         if over || from {
             state.written.clear();
         }
-        state.product(&accumulator, &a);
+        state.start_mma(&accumulator, &a);
         Needs { arrival, serial: chained.then_some(Reason::InputDefined), ..Needs::default() }
     }
 
@@ -351,18 +339,21 @@ impl Walk<'_, '_> {
         let mut needs = Needs { serial: self.call(state, inst), ..Needs::default() };
         if let Some(reg) = read.iter().find(|r| state.has(**r)) {
             needs.wait = true;
-            if state.open.accumulators.contains(reg) && !written.contains(reg) && self.goes_on(*reg, rest) {
+            if state.open.accumulators.contains(reg)
+                && !written.contains(reg)
+                && self.is_accumulated_next(*reg, rest)
+            {
                 needs.serial = needs.serial.or(Some(Reason::AccumulatorRead));
             }
-            state.land();
+            state.wait_all();
         }
         state.overwrite(&written);
         state.written.extend(written.iter().filter(|r| self.operands.contains(r)));
         needs
     }
 
-    /// Is the next thing that happens to an accumulator another product of the same group?
-    fn goes_on(&self, reg: Reg, rest: &[&Inst]) -> bool {
+    /// Is the next access of an accumulator another MMA of the same group?
+    fn is_accumulated_next(&self, reg: Reg, rest: &[&Inst]) -> bool {
         for inst in rest {
             match self.mnemonic(inst) {
                 "wgmma.mma_async" if operands(self.body, inst).0.contains(&reg) => return true,

@@ -1,11 +1,11 @@
-//! `wmma`: matrices that are loaded, multiplied and stored as a whole.
+//! Lowers `wmma`: matrices that are loaded, multiplied and stored as a whole.
 //!
-//! Where a thread has the elements of a matrix is ours to say, but for code that other compilers have made of the same
-//! program. It is as in ptxas's code (dumped from an H200): the fragments of one or more `mma` instructions.
+//! The layout of fragments is ours to choose, but for code that other compilers have made of the same program. It is
+//! that of ptxas's code (dumped from an H200): the fragments of one or more `mma` instructions.
 //!
-//! A thread is the one of a group of four, and of eight such groups. The group says which row of A (or column of B) a
-//! thread has: the *slow* direction; its number in the group says which elements of that: the *fast* direction. What a
-//! thread has side by side there is a *cell*.
+//! A warp is eight groups of four threads. The group determines which row of A (or column of B) a thread has: the
+//! *slow* direction; the index in the group which elements of it: the *fast* direction. Adjacent elements of a thread
+//! in the fast direction are a *cell*.
 
 use crate::lower::Lower;
 use crate::lower::build::RZ;
@@ -33,19 +33,19 @@ enum Which {
 struct Matrix {
     space: Space,
     base: Address,
-    /// Elements from one row (or column) in memory to the next, and the matrix's own where none is given.
+    /// The stride in elements; the matrix's own where none is given.
     stride: Arg,
     bits: u32,
-    /// The elements of a cell lie side by side in memory.
+    /// The elements of a cell are contiguous in memory.
     along: bool,
     /// Elements of a cell.
     cell: u32,
-    /// Where the cells of the first thread are: slow, fast.
+    /// The cells of the first thread: slow, fast.
     cells: Vec<(u32, u32)>,
 }
 
 impl Matrix {
-    /// Halves that lie the other way are read and written as if they didn't, and turned in registers.
+    /// Halves in the transposed layout are accessed as if in the direct one, and transposed in registers.
     fn turned(self) -> (Matrix, bool) {
         if self.along || self.bits != 16 {
             return (self, false);
@@ -54,7 +54,7 @@ impl Matrix {
         (Matrix { along: true, cells, ..self }, true)
     }
 
-    /// Is it made of tiles of eight rows of 16 bytes that `LDSM` reads? ptxas reads A and B so.
+    /// Does it consist of tiles of eight rows of 16 bytes that `LDSM` reads? ptxas reads A and B so.
     fn has_tiles(&self, which: Which) -> bool {
         which != Which::C && self.space == Space::Shared && self.along && matches!(self.bits, 8 | 16)
     }
@@ -93,7 +93,7 @@ fn cells(which: Which, [m, n, k]: [u32; 3], bits: u32, transposed: bool) -> (u32
 
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn wmma(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // Every thread of the warp takes part, and all come here together.
+        // `.sync.aligned`: the whole warp executes it convergently.
         ins.flag("sync");
         ins.flag("aligned");
         match ins.mnemonic() {
@@ -106,7 +106,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Is `m8n32k16` computed as the transposed product? Not where bytes are multiplied eight rows at a time.
+    /// Is `m8n32k16` computed as the transposed MMA? Not where the machine multiplies bytes eight rows at a time.
     fn is_transposed(&self, [m, n, _]: [u32; 3], integer: bool) -> bool {
         let operands = [sass::operands::r(4); 4];
         let sixteen = self.takes(Op::IMMA, &[M::_16816, M::U8, M::U8], &operands);
@@ -131,7 +131,7 @@ impl<'a> Lower<'_, 'a> {
             true => self.word(ins.get(2)?, Type::U32)?,
             false => Arg::Imm(i64::from(if by_rows { columns } else { rows })),
         };
-        // A's and C's fast direction is along rows, B's along columns.
+        // The fast direction of A and C is along rows, that of B along columns.
         let fast_is_row = (which != Which::B) != (which == Which::C && transposed);
         let base = self.address(ins.get(memory)?, space, 1 << 12)?;
         Some(Matrix { space, base, stride, bits, along: by_rows == fast_is_row, cell, cells })
@@ -144,13 +144,13 @@ impl<'a> Lower<'_, 'a> {
             (false, false) => self.load_cells(&matrix)?,
             (false, true) => self.load_cells(&matrix)?.iter().map(|word| self.turned_word(*word)).collect(),
         };
-        // Fragments of halves have eight registers, whatever the shape: the words come again.
+        // Fragments of halves have eight registers, whatever the shape: the words are repeated.
         let count = self.fragment_words(ins.get(0)?)?;
         let words: Fragment = words.iter().copied().cycle().take(count).collect();
         self.set_fragment(ins.get(0)?, &words)
     }
 
-    /// A word of each row of a tile for a word of each column.
+    /// Transposes a word of each row of a tile to a word of each column.
     fn turned_word(&mut self, word: Arg) -> Arg {
         let result = self.kernel.code.value(File::R, 1);
         self.effect(Op::MOVM, &[M::_16, M::MT88], &[result], &[word]);
@@ -175,8 +175,8 @@ impl<'a> Lower<'_, 'a> {
         Some(words)
     }
 
-    /// The address of each thread's row. Which tile a thread is for is in two bits of its number; each of them moves the
-    /// tile by so much.
+    /// The address of each thread's row. Two bits of the lane select the tile; each of them moves the address by its
+    /// amount.
     fn tile_rows(&mut self, matrix: &Matrix, tiles: &[(u32, u32)]) -> Option<[Arg; 2]> {
         let bytes = i64::from(matrix.bits / 8);
         let &(slow, fast) = tiles.first()?;
@@ -199,19 +199,19 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn load_cells(&mut self, matrix: &Matrix) -> Option<Fragment> {
-        let mut places = Places::new(self, matrix)?;
+        let mut addresses = ElementAddresses::new(self, matrix)?;
         let mut words: Fragment = Vec::new();
         for &(slow, fast) in &matrix.cells {
             if matrix.along {
-                let address = places.of(self, slow, fast);
-                let cell = self.read_place(matrix, address, matrix.cell * matrix.bits)?;
+                let address = addresses.of(self, slow, fast);
+                let cell = self.load_cell(matrix, address, matrix.cell * matrix.bits)?;
                 words.extend((0..matrix.cell_words()).map(|w| Arg::word(cell, w as u8)));
                 continue;
             }
             let mut elements = Vec::new();
             for i in 0..matrix.cell {
-                let address = places.of(self, slow, fast + i);
-                let element = self.read_place(matrix, address, matrix.bits)?;
+                let address = addresses.of(self, slow, fast + i);
+                let element = self.load_cell(matrix, address, matrix.bits)?;
                 elements.extend((0..matrix.bits.div_ceil(32)).map(|w| Arg::word(element, w as u8)));
             }
             match matrix.bits {
@@ -228,22 +228,22 @@ impl<'a> Lower<'_, 'a> {
         if turned {
             words = words.iter().map(|word| self.turned_word(*word)).collect();
         }
-        let mut places = Places::new(self, &matrix)?;
+        let mut addresses = ElementAddresses::new(self, &matrix)?;
         for (&(slow, fast), cell) in matrix.cells.iter().zip(words.chunks(matrix.cell_words())) {
             if matrix.along {
-                let address = places.of(self, slow, fast);
+                let address = addresses.of(self, slow, fast);
                 let cell = self.value(cell);
-                self.write_place(&matrix, address, matrix.cell * matrix.bits, cell)?;
+                self.store_cell(&matrix, address, matrix.cell * matrix.bits, cell)?;
                 continue;
             }
             for i in 0..matrix.cell {
-                let address = places.of(self, slow, fast + i);
+                let address = addresses.of(self, slow, fast + i);
                 let element = match matrix.bits {
                     32 => *cell.get(i as usize)?,
                     _ => self.value(cell.get(2 * i as usize..2 * i as usize + 2)?).into(),
                 };
                 let element = self.copy(element);
-                self.write_place(&matrix, address, matrix.bits, element)?;
+                self.store_cell(&matrix, address, matrix.bits, element)?;
             }
         }
         Some(())
@@ -254,7 +254,7 @@ impl<'a> Lower<'_, 'a> {
         self.body.list(*range).iter().map(|e| Some(self.width(e)?.div_ceil(32) as usize)).sum()
     }
 
-    fn read_place(&mut self, matrix: &Matrix, address: Address, bits: u32) -> Option<Value> {
+    fn load_cell(&mut self, matrix: &Matrix, address: Address, bits: u32) -> Option<Value> {
         let size = size_word(bits, false)?;
         let result = self.kernel.code.value(File::R, bits.div_ceil(32) as u8);
         let (op, modifiers, args) = match matrix.space {
@@ -269,7 +269,7 @@ impl<'a> Lower<'_, 'a> {
         Some(result)
     }
 
-    fn write_place(&mut self, matrix: &Matrix, address: Address, bits: u32, value: Value) -> Option<()> {
+    fn store_cell(&mut self, matrix: &Matrix, address: Address, bits: u32, value: Value) -> Option<()> {
         let size = size_word(bits, false)?;
         let (op, modifiers, mut args) = match matrix.space {
             Space::Shared => (Op::STS, size.to_vec(), address.args().to_vec()),
@@ -285,10 +285,10 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// One or more products of `mma`.
+    /// One or more `mma`.
     fn multiply_fragments(&mut self, ins: &Ins<'a>) -> Option<()> {
         let shape = dimensions(ins.word(Kind::Shape)?)?;
-        // The fragments have been loaded: it no longer matters how the matrices lay in memory.
+        // The fragments have been loaded: the layout in memory no longer matters.
         let _ = [ins.word(Kind::Layout)?, ins.word(Kind::Layout)?];
         let rounding = ins.word(Kind::Rounding).and_then(rounding);
         let bits = ins.one_of(&["xor", "and"]).map(|op| if op == "xor" { M::XOR } else { M::AND });
@@ -296,7 +296,7 @@ impl<'a> Lower<'_, 'a> {
         let saturate = ins.flag("satfinite");
         let f16 = Type::find("f16")?;
         let (d, a, b, c) = match ins.types()[..] {
-            // Floats that overflow would have to saturate: no machine of ours has that.
+            // `.satfinite` of floats: no supported machine has that.
             [d, c] if !saturate => (d, f16, f16, c),
             [d, a, b, c] => (d, a, b, c),
             _ => return None,
@@ -324,7 +324,7 @@ impl<'a> Lower<'_, 'a> {
             (8, _) if !self.is_transposed(shape, mma.d.name() == "s32") => {
                 self.pieces(&mma.of([8, 8, k]), [a.get(..1)?].into_iter().cycle(), b.chunks(1), c.chunks(2))?
             }
-            // A and B change places.
+            // A and B are swapped.
             (8, _) => self.larger(&mma, &b, &a, &c)?,
             (32, _) => self.larger(&mma, &a, &b, &c)?,
             _ => {
@@ -339,7 +339,7 @@ impl<'a> Lower<'_, 'a> {
     /// Thirty-two rows times eight columns.
     fn larger(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let mma = mma.of([16, 8, mma.k]);
-        // Halves come several times.
+        // Fragments of halves are repeated.
         let b = &b[..b.len().min(2)];
         self.pieces(&mma, halves(a), [b].into_iter().cycle(), halves(c))
     }
@@ -355,7 +355,7 @@ impl<'a> Lower<'_, 'a> {
         for ((a, b), c) in a.zip(b).zip(c) {
             d.extend(match mma.a.name() {
                 // ptxas takes four columns at a time, which rounds twice.
-                "tf32" => self.product_in_halves(mma, a, b, c)?,
+                "tf32" => self.mma_split_k(mma, a, b, c)?,
                 _ => self.multiply_matrices(mma, a, b, c)?,
             });
         }
@@ -368,11 +368,11 @@ fn halves(words: &[Arg]) -> std::slice::Chunks<'_, Arg> {
 }
 
 /// The addresses of a matrix's elements, each multiple of the stride computed once.
-struct Places {
+struct ElementAddresses {
     along: bool,
     space: Space,
     offset: i64,
-    /// What a step in the contiguous direction is, in bytes; `None` for less than one.
+    /// The step in the contiguous direction in bytes; `None` for less than one.
     bytes: Option<i64>,
     bits: i64,
     stride: Arg,
@@ -380,8 +380,8 @@ struct Places {
     strides: BTreeMap<u32, Arg>,
 }
 
-impl Places {
-    fn new(lower: &mut Lower, matrix: &Matrix) -> Option<Places> {
+impl ElementAddresses {
+    fn new(lower: &mut Lower, matrix: &Matrix) -> Option<ElementAddresses> {
         let lane: Arg = lower.emit(Op::S2R, &[], 1, &[Arg::Name(M::SR_LANEID)]).into();
         let group = lower.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(2), lane]);
         let thread = lower.masked(lane, 3);
@@ -402,7 +402,7 @@ impl Places {
             true => ((group, scaled), (thread, cell)),
             false => ((thread, cell), (group, scaled)),
         };
-        let mut places = Places {
+        let mut addresses = ElementAddresses {
             along: matrix.along,
             space: matrix.space,
             offset: matrix.base.offset,
@@ -412,13 +412,13 @@ impl Places {
             lane: matrix.base.base,
             strides: BTreeMap::new(),
         };
-        places.lane = places.sum(lower, alone.0.into(), Arg::Imm(alone.1));
+        addresses.lane = addresses.sum(lower, alone.0.into(), Arg::Imm(alone.1));
         let times = lower.emit(Op::IMAD, &[], 1, &[with_stride.0.into(), Arg::Imm(with_stride.1), RZ]);
-        places.lane = places.sum(lower, times.into(), stride);
-        Some(places)
+        addresses.lane = addresses.sum(lower, times.into(), stride);
+        Some(addresses)
     }
 
-    /// The thread's address plus a product of words.
+    /// The thread's address plus `a * b`.
     fn sum(&self, lower: &mut Lower, a: Arg, b: Arg) -> Arg {
         match self.space {
             Space::Shared => lower.emit(Op::IMAD, &[], 1, &[a, b, self.lane]).into(),

@@ -1,13 +1,13 @@
-//! `tex.grad` where the machine has no operation for it: of three dimensions, of cubes, and with a comparison. From
-//! sm_90 on the driver has functions for that; before, quads of threads do it ([`crate::lower::texture::quad_gradient`]).
+//! Lowers `tex.grad` where the machine has no operation for it: 3D, cubes, and depth comparison. From sm_90 on a driver
+//! function does it; before, quads of threads ([`crate::lower::texture::quad_gradient`]).
 //!
-//! Seen in ptxas's code: parameters are the opaque handles, then coordinates, both derivatives and offsets as four words
-//! each, and the value to compare with. The result is whether all of it is in memory, and the texel.
+//! Seen in ptxas's code: parameters are the opaque handles, then coordinates, both derivatives and offsets as four
+//! words each, and the reference value. The results are the residency predicate and the texel.
 
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
 use crate::lower::instruction::Ins;
-use crate::mach::abi::Shape;
+use crate::module::abi::Shape;
 use ori::{Arg, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -18,23 +18,23 @@ const HANDLE: Shape = Shape { bytes: 8, align: 8 };
 const VECTOR: Shape = Shape { bytes: 16, align: 16 };
 const NUMBER: Shape = Shape { bytes: 4, align: 4 };
 
-/// Bytes of the stack that a call may take.
+/// Stack bytes of such a call.
 pub const STACK: u32 = 48;
 
-/// The operands behind the derivatives: offsets in braces, then a value to compare with.
+/// The operands after the derivatives: offsets in braces, then the reference value.
 const FIRST_OPTION: usize = 4;
 
-/// Is this beyond the machine?
-pub fn is_beyond(opcode: &Opcode, operands: &[Operand]) -> bool {
+/// Does the machine lack an operation for this gradient?
+pub fn lacks_gradient(opcode: &Opcode, operands: &[Operand]) -> bool {
     let compares = || operands.iter().skip(FIRST_OPTION).any(|o| !matches!(o, Operand::Vector(_)));
     opcode.mnemonic == "tex.grad" && (["3d", "cube", "acube"].iter().any(|g| opcode.has(g)) || compares())
 }
 
 impl<'a> Lower<'_, 'a> {
-    pub(crate) fn gradient_beyond(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // It takes control elsewhere: under a guard the threads must part first.
+    pub(crate) fn expand_gradient(&mut self, ins: &Ins<'a>) -> Option<()> {
+        // A call: a guard becomes a divergent branch around it.
         if self.guard.is_some() {
-            return self.under_branch(|s| s.gradient_beyond(ins));
+            return self.in_guarded_branch(|s| s.expand_gradient(ins));
         }
         match self.machine.driver_has_gradients {
             true => self.gradient_by_driver(ins),
@@ -82,7 +82,7 @@ impl<'a> Lower<'_, 'a> {
         self.take_texel(to, resident, &results, halves)
     }
 
-    /// The opaque handles, and the coordinates behind them.
+    /// The opaque handles and the coordinates.
     fn handles(&mut self, operand: &'a Operand, count: usize) -> Option<Vec<(Shape, Vec<Arg>)>> {
         let Operand::Address(range) = operand else { return None };
         let body = self.body;

@@ -1,74 +1,57 @@
-//! Handles of textures, samplers and surfaces: where each comes from, and how an operation names it.
+//! Handles of textures, samplers and surfaces: their sources and their operand forms.
 //!
-//! To sm_89 an operation takes its handle from constant bank 0 or from a register of each thread. The handle of a
-//! texture and that of its sampler share a word there. Later machines want the two in a pair of uniform registers:
-//! threads with different handles then take turns.
+//! To sm_89 an operation takes its handle from constant bank 0 or from a general register; the handles of a texture and
+//! its sampler share a word there. Later machines take the two in a pair of uniform registers: divergent handles need a
+//! waterfall loop.
 //!
-//! In `texmode_unified` a texture's handle says how to sample it. In `texmode_independent` the sampler is an operand.
+//! In `texmode_unified` a texture's handle includes the sampler. In `texmode_independent` the sampler is an operand.
 
 use crate::lower::Lower;
 use crate::lower::build::RZ;
-use crate::lower::memory::variables::Place;
+use crate::lower::memory::variables::{Bank, IS_SAMPLER, Location};
 use crate::lower::operand_use::VALUE;
+use crate::module::data::ImageSlot;
 use ori::{Arg, File, Value};
 use ptx::ast::Operand;
 use sass::{M, Op};
 
-/// A word of bank 0 behind the parameters, which the loader fills in: with the handle of a texture or surface, of a
-/// sampler, or of both.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ImageSlot {
-    pub image: Option<String>,
-    pub sampler: Option<String>,
-}
-
-/// Where an image or a sampler comes from.
+/// The source of an image or a sampler.
 pub enum Source {
     Variable(String),
     Register(Value),
 }
 
-/// Where a word of a handle is.
+/// The location of a word of a handle.
 #[derive(Clone, Copy)]
 pub enum Word {
     Bank(Bank),
     Register(Value),
 }
 
-/// A word of constant bank 0: at this byte, or where the linker puts what this symbol of the function stands for.
-#[derive(Clone, Copy)]
-pub enum Bank {
-    At(u32),
-    Linked(u32),
-}
-
 pub struct Handle {
     image: Word,
-    /// Where it has a word of its own.
+    /// If it has a word of its own.
     sampler: Option<Word>,
 }
 
-/// Bits of the texture's handle below the sampler's, where they share a word.
+/// The texture handle is below the sampler handle where they share a word.
 const IMAGE_BITS: i64 = 20;
 const IMAGE_MASK: i64 = (1 << IMAGE_BITS) - 1;
-/// What a handle in a register has besides: it is one, and of what.
+/// Tag bits of a handle in a register.
 const IS_HANDLE: i64 = 0x8000_0000u32 as i32 as i64;
-pub const IS_TEXTURE: i64 = 0x2000_0000;
-pub const IS_SAMPLER: i64 = 0x4000_0000;
-pub const IS_SURFACE: i64 = 0x8000_0000u32 as i32 as i64;
 
-/// What an operation has in place of a handle.
+/// The handle operand of an operation.
 pub enum Name {
     /// `0x0, offset`, in words.
     Bank(Bank),
-    /// A word of what the operation reads, at a place of its own.
+    /// A word of the operation's register tuple.
     Register(Value),
     /// A uniform register, or a pair of them for textures.
     Uniform(Value),
 }
 
 impl Name {
-    /// Does the operation carry `.B`, and which word is the handle?
+    /// The register of the handle, for forms with `.B`.
     pub fn register(&self) -> Option<Arg> {
         match self {
             Name::Register(value) => Some((*value).into()),
@@ -77,10 +60,10 @@ impl Name {
     }
 }
 
-/// What a uniform handle consists of.
+/// The parts of a uniform handle.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of a texture and of a sampler; zero where the texture's says it all.
+    /// A texture and a sampler; zero where the texture includes it.
     Texture,
     Surface,
 }
@@ -91,7 +74,7 @@ impl<'a> Lower<'_, 'a> {
         self.module.target_options.contains(&"texmode_independent")
     }
 
-    /// The image that an operand in brackets begins with, and what follows it.
+    /// The image of a bracketed operand, and the operands after it.
     pub(crate) fn image(&mut self, operand: &Operand) -> Option<(Source, &'a [Operand])> {
         let Operand::Address(range) = operand else { return None };
         let body = self.body;
@@ -99,7 +82,7 @@ impl<'a> Lower<'_, 'a> {
         Some((self.image_source(first)?, rest))
     }
 
-    /// The texture and its sampler, and what follows them.
+    /// The texture and its sampler, and the operands after them.
     pub(crate) fn sampled_image(&mut self, operand: &Operand) -> Option<(Handle, &'a [Operand])> {
         let (texture, rest) = self.image(operand)?;
         if !self.separate_samplers() {
@@ -131,8 +114,8 @@ impl<'a> Lower<'_, 'a> {
     fn image_source(&mut self, operand: &Operand) -> Option<Source> {
         self.mark_parts(operand, VALUE);
         match operand {
-            Operand::Symbol(symbol) => match self.place(*symbol)? {
-                Place::Image(name) => Some(Source::Variable(name)),
+            Operand::Symbol(symbol) => match self.location(*symbol)? {
+                Location::Image(name) => Some(Source::Variable(name)),
                 _ => None,
             },
             Operand::Reg(reg) => {
@@ -178,17 +161,17 @@ impl<'a> Lower<'_, 'a> {
         let word = self.image_word(sampler, false);
         let above = self.in_word(word);
         let above = match sampler {
-            // In bank 0 it is where it belongs.
+            // In bank 0 it is in position already.
             Source::Variable(_) => above,
             Source::Register(_) => {
                 self.emit(Op::SHF, &[M::L, M::U32], 1, &[above.into(), Arg::Imm(IMAGE_BITS), RZ])
             }
         };
-        // The first's bits where the mask has ones, else the third's.
+        // Bitwise select: the first where the mask is set, else the third.
         self.lop3(image.into(), Arg::Imm(IMAGE_MASK), above.into(), 0xe2)
     }
 
-    /// The number of an image or sampler in the driver's table.
+    /// The index of an image or sampler in the driver's table.
     pub(crate) fn image_index(&mut self, source: &Source, image: bool) -> Arg {
         let word = self.image_word(source, image);
         let word = self.in_word(word).into();
@@ -208,7 +191,7 @@ impl<'a> Lower<'_, 'a> {
         self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &[RZ, Arg::Imm(IMAGE_BITS), word])
     }
 
-    /// The handle of a variable as a number of 64 bits. The upper half says of what it is.
+    /// The 64-bit handle of a variable. The upper word is a tag of its kind.
     pub(crate) fn opaque(&mut self, name: &str, tag: i64) -> Value {
         let image = tag != IS_SAMPLER;
         let word = self.image_word(&Source::Variable(name.into()), image);
@@ -224,7 +207,7 @@ impl<'a> Lower<'_, 'a> {
         self.pack(&[low.into(), Arg::Imm(tag)])
     }
 
-    /// Runs an operation on an image, and what is done with its results.
+    /// Lowers an operation on an image, then `finish` on its results.
     pub(crate) fn with_image<R>(
         &mut self,
         handle: Handle,
@@ -243,8 +226,8 @@ impl<'a> Lower<'_, 'a> {
                 Name::Uniform(self.uniform_handle(words, kind))
             }
             _ if self.machine.uniform_handles => {
-                return self.under_branch(|s| {
-                    let results = s.taking_turns(&handle, kind, operation)?;
+                return self.in_guarded_branch(|s| {
+                    let results = s.handle_waterfall(&handle, kind, operation)?;
                     finish(s, results)
                 });
             }
@@ -255,8 +238,8 @@ impl<'a> Lower<'_, 'a> {
         finish(self, results)
     }
 
-    /// A word of a handle in a uniform register. Where threads have different ones, one thread's is taken, and `other`
-    /// becomes true for those that have another one.
+    /// A word of a handle in a uniform register. If it diverges, one lane's is taken, and `other` is true for lanes
+    /// with another one.
     fn uniform_word(&mut self, word: Word, other: &mut Option<Value>) -> Value {
         let result = self.kernel.code.value(File::UR, 1);
         match word {
@@ -292,14 +275,14 @@ impl<'a> Lower<'_, 'a> {
         self.emit_p(Op::PLOP3, &[M::LUT], &args)
     }
 
-    /// One of the handles is everybody's in a round; threads that have another one wait for the next.
-    fn taking_turns<R>(
+    /// A waterfall loop over the handles: each iteration executes the lanes with one handle.
+    fn handle_waterfall<R>(
         &mut self,
         handle: &Handle,
         kind: Kind,
         operation: impl FnOnce(&mut Self, &Name) -> Option<R>,
     ) -> Option<R> {
-        self.repeat(&[], |s, _| {
+        self.loop_while(&[], |s, _| {
             let mut other = None;
             let mut words = Vec::new();
             for word in [Some(handle.image), handle.sampler].into_iter().flatten() {
@@ -325,7 +308,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The operands for a handle that is not in a register of each thread.
+    /// The operands of a handle outside of the register tuple.
     pub(crate) fn image_args(&self, name: &Name) -> Vec<Arg> {
         match name {
             Name::Bank(Bank::At(offset)) => vec![Arg::Imm(0), Arg::Imm(i64::from(offset / 4))],
@@ -337,8 +320,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Coordinates: a vector, or a lone register that stands for all of them. Elements behind those that count are
-    /// not looked at.
+    /// Coordinates: a vector, or a single register for all of them. Further elements are ignored.
     pub(crate) fn coordinates(&mut self, operands: &'a [Operand], count: usize) -> Option<Vec<Arg>> {
         let body = self.body;
         let elements = match operands {
@@ -358,7 +340,7 @@ impl<'a> Lower<'_, 'a> {
         elements.iter().map(|e| self.word(e, ptx::Type::B32)).collect()
     }
 
-    /// Words side by side in registers, as one value.
+    /// Packs words into a register tuple.
     pub(crate) fn group(&mut self, words: &[Arg]) -> Value {
         let words: Vec<Arg> = words.iter().map(|w| self.in_register(*w)).collect();
         match words[..] {
@@ -367,7 +349,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The dimension's name, whether the first coordinate is an index into an array, and the number of the others.
+    /// The dimension's modifier, whether the first coordinate is an array index, and the number of the others.
     pub(crate) fn surface_geometry(ins: &crate::lower::instruction::Ins) -> Option<(M, bool, usize)> {
         Some(match ins.one_of(&["1d", "2d", "3d", "a1d", "a2d"])? {
             "1d" => (M::_1D, false, 1),

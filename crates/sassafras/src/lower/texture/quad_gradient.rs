@@ -1,36 +1,35 @@
-//! `tex.grad` of three dimensions, of cubes and with a comparison to sm_89: quads of threads make the derivatives.
+//! `tex.grad` of 3D, of cubes and with depth comparison, to sm_89: derivatives by quads of threads.
 //!
-//! The texture unit takes derivatives from the differences between the four threads of a quad. So each thread of a quad
-//! has its turn, in which all four sample for it: the first at its point, the second one step across, the third one
-//! step down, the fourth both. What the first gets is the result.
+//! The texture unit takes derivatives from the differences between the four threads of a quad. So for each active
+//! thread of a quad, in turn, all four sample: the first at its point, the second one step in x, the third one step in
+//! y, the fourth both. The first one's texel is the result.
 //!
 //! ```text
-//!     BMOV.32 B15, MACTIVE                  who runs
-//!     BMOV.32.PQUAD MACTIVE, B15            all threads of these quads
-//!     SHFL.IDX …, turn, 0x1c03              what the one whose turn it is has asked for
-//!     FSWZADD.NDV …                         steps across and down
+//!     BMOV.32 B15, MACTIVE                  the active threads
+//!     BMOV.32.PQUAD MACTIVE, B15            activate all threads of these quads
+//!     SHFL.IDX …, turn, 0x1c03              broadcast the operands of this turn's thread
+//!     FSWZADD.NDV …                         steps in x and y
 //!     TEX.NDV …
-//!     SHFL.IDX …, 0, 0x1c03                 what the first one got
-//!     BMOV.32 MACTIVE, B15                  as before
+//!     SHFL.IDX …, 0, 0x1c03                 broadcast the first one's texel
+//!     BMOV.32 MACTIVE, B15                  restore
 //! ```
 //!
-//! That is ptxas's scheme. Threads that wait elsewhere in the program run this code too, so:
+//! That is ptxas's scheme. It activates threads that wait elsewhere in the program, so:
 //!
-//! * It names no registers but those that nothing else has in any function of the module ([`withheld`]), and the
-//!   barrier B15. Every operand is brought there before, by the threads that run anyway: values of the function have no
-//!   part in what the others do, hence nothing is loaded, moved or stored there on their behalf. Constants stand where
-//!   the operations have room for them.
-//! * Nothing is on its way when they go back to sleep.
-//! * Threads change only where they branch, wait or yield: the code of a turn has no such place.
-//! * A thread that doesn't run has no turn: its registers hold anything, handles of textures among them.
+//! * It uses no registers but those reserved for it in every function of the module ([`withheld`]), and the barrier
+//!   B15. All operands are moved there before, by the threads that were active: values of the function must not be
+//!   defined, moved or spilled by activated threads. Constants are immediates where the encodings allow.
+//! * No result is outstanding when the activated threads are suspended again.
+//! * The hardware switches threads only at branches, waits and yields: the code of a turn has none.
+//! * An inactive thread has no turn: its registers are undefined, texture handles among them.
 //!
-//! Functions of other modules don't know of the registers: a thread that waits in one of them, beside others that called
-//! into this module, may lose what it has there. In device functions of objects ptxas's code has each woken thread save
-//! its registers below its stack pointer, where no frame is declared; within a kernel it doesn't, and writes registers
-//! that are in use on the other side of a branch.
+//! Functions of other modules don't reserve the registers: a thread that waits in one of them, while others call into
+//! this module, may lose its values. In device functions of objects ptxas's code has each activated thread save its
+//! registers below its stack pointer, where no frame is declared; within a kernel it doesn't, and clobbers registers
+//! that are live on the other side of a branch.
 //!
-//! What becomes of the differences where threads of the quad have ended, or never were, has not been seen: we have no
-//! such machine. ptxas's code makes no difference there.
+//! What becomes of the differences where threads of the quad have exited, or never existed, has not been seen: we have
+//! no such machine. ptxas's code doesn't distinguish that.
 
 use crate::context::target::TargetMachine;
 use crate::lower::Lower;
@@ -43,8 +42,8 @@ use ori::{Arg, File, Value};
 use ptx::ast;
 use sass::{M, Op};
 
-/// The registers for a turn: four for coordinates, four for what else the operation reads, three for steps across,
-/// three for steps down. The first four of the steps get the texel.
+/// The registers of a turn: four for coordinates, four for other operands, three for steps in x, three for steps in y.
+/// The first four of the steps receive the texel.
 const WORDS: usize = 14;
 const REST: usize = 4;
 const ACROSS: usize = 8;
@@ -52,8 +51,8 @@ const DOWN: usize = 11;
 const TEXEL: usize = ACROSS;
 const PRESENT: usize = TEXEL + 4;
 
-/// Where nothing is called, every limit on registers leaves these in, and besides them four and two side by side and
-/// one for moves. Elsewhere they are beside parameters and return addresses.
+/// Without calls, every register limit includes these, and besides them tuples of four and two and one for moves. With
+/// calls they avoid parameters and return addresses.
 const ALONE: [u8; WORDS] = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 20];
 const WITH_CALLS: [u8; WORDS] = [16, 17, 18, 19, 24, 25, 26, 27, 28, 29, 30, 31, 22, 23];
 
@@ -62,14 +61,14 @@ const RUNNING: Arg = Arg::Fixed { file: File::B, number: 15 };
 const ACTIVE: Arg = Arg::Name(M::MACTIVE);
 
 const QUAD: i64 = 4;
-/// A shuffle stays within the quad.
+/// The shuffle bounds of a quad.
 const WITHIN_QUAD: i64 = 0x1c03;
-/// Which threads add the step to the point: the second and the fourth, or the third and the fourth. Two bits for each
-/// thread, the first one's are the highest: 0 adds, 3 keeps the point.
+/// The threads that add the step: the second and the fourth, or the third and the fourth. Two bits for each thread, the
+/// first one's highest: 0 adds, 3 keeps the point.
 const STEP_ACROSS: i64 = 0b11_00_11_00;
 const STEP_DOWN: i64 = 0b11_11_00_00;
 
-/// The registers that all functions of a module must leave to this code; none if there is no need for it.
+/// The registers that all functions of a module must reserve for this code; none if it isn't used.
 pub fn withheld(module: &ast::Module, machine: &TargetMachine) -> Vec<(File, u8)> {
     if machine.driver_has_gradients || !asks(module) {
         return Vec::new();
@@ -85,7 +84,7 @@ fn asks(module: &ast::Module) -> bool {
     let beyond = |body: &ast::Body, stmt: &ast::Stmt| match stmt {
         ast::Stmt::Inst(inst) => {
             let opcode = &module.opcodes[inst.opcode.0 as usize];
-            gradient::is_beyond(opcode, body.list(inst.operands))
+            gradient::lacks_gradient(opcode, body.list(inst.operands))
         }
         _ => false,
     };
@@ -106,28 +105,28 @@ fn words(module: &ast::Module) -> &'static [u8; WORDS] {
     if calls { &WITH_CALLS } else { &ALONE }
 }
 
-/// What a thread asks for.
+/// The operands of a thread.
 struct Request {
-    /// The index of an array, then the coordinates.
+    /// The array index, then the coordinates.
     point: Vec<Arg>,
     array: bool,
     cube: bool,
-    /// A step for each coordinate.
+    /// The derivative of each coordinate.
     across: Vec<Arg>,
     down: Vec<Arg>,
-    /// Offsets and the value to compare with, and what they are called.
+    /// Offsets and the reference value, and their modifiers.
     rest: Vec<Arg>,
     modifiers: Vec<M>,
     dimension: M,
     halves: bool,
 }
 
-/// What is the same in all turns.
-struct Turns {
+/// The state common to all turns.
+struct QuadState {
     words: [Arg; WORDS],
-    /// The threads of the quad that run, from the lowest bit on, and the thread's number in it.
+    /// The mask of active threads of the quad, from the lowest bit on, and the thread's index in it.
     running: Arg,
-    place: Arg,
+    lane_in_quad: Arg,
 }
 
 impl<'a> Lower<'_, 'a> {
@@ -140,7 +139,7 @@ impl<'a> Lower<'_, 'a> {
         let down = self.coordinates(std::slice::from_ref(ins.get(3)?), geometry.count)?;
         let (offsets, compare) = self.options(ins, 4, geometry.count, 4)?;
         let mut dimension = geometry.name;
-        // Sampling knows no lines: they are planes of height one.
+        // There is no 1D sampling: a line is a plane of height one.
         if dimension == M::_1D {
             dimension = M::_2D;
             point.push(RZ);
@@ -161,15 +160,15 @@ impl<'a> Lower<'_, 'a> {
         let first = self.masked(lane, !(QUAD - 1) & 0x1f).into();
         let args = [RZ, first, running.into()];
         let running = self.emit(Op::SHF, &[M::R, M::U32, M::HI], 1, &args).into();
-        let place = self.masked(lane, QUAD - 1).into();
-        let turns = Turns { words, running, place };
+        let lane_in_quad = self.masked(lane, QUAD - 1).into();
+        let turns = QuadState { words, running, lane_in_quad };
         let packs = self.unit_packs(request.halves);
         let count = if packs { 2 } else { 4 } + usize::from(ask);
         let mut got: Vec<Value> = (0..count).map(|_| self.undefined(File::R, 1)).collect();
         for turn in 0..QUAD {
             let runs = self.masked(turns.running, 1 << turn).into();
             let runs = self.emit_p(Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, runs, RZ, PT]);
-            got = self.where_true(runs, got, |s, got| s.turn(turn, &turns, (name, request), got, ask));
+            got = self.if_true(runs, got, |s, got| s.turn(turn, &turns, (name, request), got, ask));
         }
         let present = if ask { got.pop() } else { None };
         let missing =
@@ -179,11 +178,11 @@ impl<'a> Lower<'_, 'a> {
         (self.group(low), self.group(high), missing)
     }
 
-    /// One thread's turn: what it gets, and what the others have.
+    /// One thread's turn. Returns its texel, or the previous one for the other threads.
     fn turn(
         &mut self,
         turn: i64,
-        turns: &Turns,
+        turns: &QuadState,
         (name, request): (&Name, &Request),
         before: &[Value],
         ask: bool,
@@ -209,25 +208,25 @@ impl<'a> Lower<'_, 'a> {
         for word in &texel {
             self.shuffle_in_quad(*word, 0);
         }
-        // What reads them waits for them: then nothing is on its way.
+        // The reads wait for the results: then none is outstanding.
         for word in &texel {
             self.emit_to(Op::MOV, &[], &[], &[*word, *word]);
         }
         self.emit_to(Op::BMOV, &[M::_32], &[], &[ACTIVE, RUNNING]);
-        let own = [PT, turns.place, Arg::Imm(turn), PT];
+        let own = [PT, turns.lane_in_quad, Arg::Imm(turn), PT];
         let own = self.emit_p(Op::ISETP, &[M::EQ, M::U32, M::AND], &own);
         let chosen =
             |(word, before): (Arg, &Value)| self.emit(Op::SEL, &[], 1, &[word, (*before).into(), own.into()]);
         texel.into_iter().zip(before).map(chosen).collect()
     }
 
-    /// Everybody in the quad gets what one of it has.
+    /// Broadcasts a word of one thread within the quad.
     fn shuffle_in_quad(&mut self, word: Arg, from: i64) {
         let args = [PT, word, word, Arg::Imm(from), Arg::Imm(WITHIN_QUAD)];
         self.emit_to(Op::SHFL, &[M::IDX], &[], &args);
     }
 
-    /// Each thread's own point, on the cube if it is one.
+    /// The point of each thread, projected onto the cube for cubes.
     fn step(&mut self, words: &[Arg; WORDS], request: &Request) {
         let first = usize::from(request.array);
         let count = request.across.len();
@@ -255,7 +254,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The words of the texel, and on demand one that is zero if something is missing.
+    /// The words of the texel, and if asked for a word that is zero if something is not resident.
     fn sample_in_quad(
         &mut self,
         words: &[Arg; WORDS],

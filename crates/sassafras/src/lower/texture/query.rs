@@ -1,7 +1,7 @@
-//! `txq` and `suq`: what a texture, sampler or surface is like.
+//! Lowers `txq`, `suq` and `istypep`: properties of textures, samplers and surfaces.
 //!
-//! The machine knows the size of a level. Everything else is in tables of the driver's, one record for each texture,
-//! sampler or surface; the loader knows how large a record is. Fields and tables are those of ptxas's code.
+//! The machine returns the size of a level. Everything else is in tables of the driver, one record for each texture,
+//! sampler or surface; the loader fills in the size of a record. Fields and tables are those of ptxas's code.
 
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
@@ -14,16 +14,15 @@ use ptx::Type;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// A table: where its address is behind that of the first one, what the size of a record is called, and where the
-/// fields are in it.
+/// A table: the offset of its address from that of the first one, the symbol of the record size, and the field offsets.
 struct Table {
-    place: u32,
+    offset_in_tables: u32,
     record: &'static str,
     fields: &'static [(&'static str, i64)],
 }
 
 static TEXTURES: Table = Table {
-    place: 0,
+    offset_in_tables: 0,
     record: ".nv.unified.texrefDescSize",
     fields: &[
         // A record has no such field; ptxas reads the first one.
@@ -41,9 +40,9 @@ static TEXTURES: Table = Table {
     ],
 };
 
-/// With samplers of their own.
+/// With separate samplers.
 static PLAIN_TEXTURES: Table = Table {
-    place: 0,
+    offset_in_tables: 0,
     record: ".nv.independent.texrefDescSize",
     fields: &[
         ("normalized_coords", 0x0c),
@@ -56,7 +55,7 @@ static PLAIN_TEXTURES: Table = Table {
 };
 
 static SAMPLERS: Table = Table {
-    place: 8,
+    offset_in_tables: 8,
     record: ".nv.independent.samplerrefDescSize",
     fields: &[
         ("addr_mode_0", 0x00),
@@ -68,7 +67,7 @@ static SAMPLERS: Table = Table {
 };
 
 static SURFACES: Table = Table {
-    place: 16,
+    offset_in_tables: 16,
     record: ".nv.surfrefDescSize",
     fields: &[
         ("channel_data_type", 0x0c),
@@ -135,24 +134,24 @@ impl<'a> Lower<'_, 'a> {
         let symbol = self.linked(table.record, Linked::LoaderSize);
         let size = self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: 0, half: Half::Low }]);
         let offset = self.emit(Op::IMAD, &[], 1, &[index, size.into(), Arg::Imm(field)]);
-        let start = self.bank0_pair(self.machine.image_tables + table.place);
-        let place = self.add64(start, [offset.into(), RZ]);
-        let value = self.load_record(place);
+        let start = self.bank0_pair(self.machine.image_tables + table.offset_in_tables);
+        let offset_in_tables = self.add64(start, [offset.into(), RZ]);
+        let value = self.load_record(offset_in_tables);
         self.set(ins.get(0)?, value)
     }
 
-    /// No one writes to the tables while a kernel runs.
-    fn load_record(&mut self, place: Value) -> Value {
+    /// The tables are read-only while a kernel runs.
+    fn load_record(&mut self, offset_in_tables: Value) -> Value {
         let result = self.kernel.code.value(File::R, 1);
         let words = [&[M::E], self.order(Order::Constant)].concat();
-        let args = self.described(Address { base: place.into(), offset: 0 }, None);
+        let args = self.described(Address { base: offset_in_tables.into(), offset: 0 }, None);
         self.effect(Op::LDG, &words, &[result], &args);
         result
     }
 
-    /// Is an opaque handle one of this type? Its upper word has a bit for each.
+    /// Tests the type of an opaque handle: its upper word has a bit for each.
     pub(crate) fn istypep(&mut self, ins: &Ins<'a>) -> Option<()> {
-        use crate::lower::texture::handles::{IS_SAMPLER, IS_SURFACE, IS_TEXTURE};
+        use crate::lower::memory::variables::{IS_SAMPLER, IS_SURFACE, IS_TEXTURE};
         let bit = match ins.ty()?.name() {
             "texref" => IS_TEXTURE,
             "samplerref" => IS_SAMPLER,

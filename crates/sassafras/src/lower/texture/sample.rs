@@ -1,7 +1,7 @@
-//! Textures: sampling, fetching, gathering and queries.
+//! Lowers texture sampling, fetching and gathering.
 //!
-//! An operation reads two groups of registers: the coordinates, and what else it needs (level, offsets, the value to
-//! compare with). Its results are two pairs, the second one first.
+//! An operation reads two register tuples: the coordinates, and the other operands (level, offsets, reference value).
+//! Its results are two pairs, the second one first.
 
 use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ};
@@ -14,7 +14,7 @@ use ptx::ast::Operand;
 use ptx::words::Kind;
 use sass::{M, Op};
 
-/// The level that stands for none: below every level there is.
+/// No level: below every level.
 const NO_LEVEL: i64 = 0xc200_0000u32 as i32 as i64;
 /// Array indices have 16 bits.
 const LAST_LAYER: i64 = 0xffff;
@@ -46,13 +46,13 @@ impl Geometry {
     }
 }
 
-/// The first and the second pair of results, and on demand the predicate that something is missing.
+/// The first and the second pair of results, and if asked for the predicate that something is not resident.
 pub(crate) type Texel = (Value, Value, Option<Value>);
 
 /// An operation without its handle.
 struct Sample {
     op: Op,
-    /// Modifiers before and behind `.B`.
+    /// Modifiers before and after `.B`.
     component: Vec<M>,
     modifiers: Vec<M>,
     coordinates: Vec<Arg>,
@@ -73,7 +73,11 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Coordinates in the machine's order (index, x, y, z), and the sample.
-    fn texture_place(&mut self, rest: &'a [Operand], geometry: &Geometry) -> Option<(Vec<Arg>, Option<Arg>)> {
+    fn texture_coordinates(
+        &mut self,
+        rest: &'a [Operand],
+        geometry: &Geometry,
+    ) -> Option<(Vec<Arg>, Option<Arg>)> {
         let (mut words, sample) = self.texture_point(rest, geometry)?;
         if geometry.cube {
             let first = usize::from(geometry.array);
@@ -82,7 +86,7 @@ impl<'a> Lower<'_, 'a> {
         Some((words, sample))
     }
 
-    /// The same, and a cube's point is where the program says, not on the cube.
+    /// The same, without projection onto the cube.
     pub(crate) fn texture_point(
         &mut self,
         rest: &'a [Operand],
@@ -103,7 +107,7 @@ impl<'a> Lower<'_, 'a> {
         self.emit(Op::SEL, &[], 1, &[index, Arg::Imm(LAST_LAYER), within.into()]).into()
     }
 
-    /// A direction, so long that it meets the cube.
+    /// Scales a direction onto the cube.
     fn onto_cube(&mut self, direction: &mut [Arg]) {
         let [x, y, z] = direction else { return };
         let [a, b, c] = [*x, *y, *z].map(|w| self.in_register(w).absolute());
@@ -115,7 +119,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Offsets in texels, so many bits each.
+    /// Offsets in texels, packed with so many bits each.
     fn offsets(&mut self, operand: &'a Operand, count: usize, bits: u32) -> Option<Arg> {
         let words = self.coordinates(std::slice::from_ref(operand), count)?;
         let mask = (1i64 << bits.min(6)) - 1;
@@ -135,7 +139,7 @@ impl<'a> Lower<'_, 'a> {
         packed
     }
 
-    /// The optional operands from `first` on: offsets in braces, then a value to compare with.
+    /// The optional operands from `first` on: offsets in braces, then a reference value.
     pub(crate) fn options(
         &mut self,
         ins: &Ins<'a>,
@@ -163,8 +167,8 @@ impl<'a> Lower<'_, 'a> {
         let (halves, floats) = self.texture_types(ins)?;
         let with_level = ins.mnemonic() == "tex.level";
         let (handle, rest) = self.sampled_image(ins.get(1)?)?;
-        let (mut coordinates, sample) = self.texture_place(rest, &geometry)?;
-        // A sampler of its own is asked even where texels have whole numbers, but on lines and with a level or sample.
+        let (mut coordinates, sample) = self.texture_coordinates(rest, &geometry)?;
+        // A separate sampler is used even for integer texels, except in 1D and with a level or sample.
         let by_number = !floats && self.separate_samplers();
         let by_number = by_number && !with_level && sample.is_none() && geometry.name != M::_1D;
         if by_number {
@@ -175,7 +179,7 @@ impl<'a> Lower<'_, 'a> {
         let first = if with_level { 3 } else { 2 };
         let (offsets, compare) = self.options(ins, first, geometry.count, 4)?;
         let mut dimension = geometry.name;
-        // Sampling knows no lines: they are planes of height one.
+        // There is no 1D sampling: a line is a plane of height one.
         if floats && dimension == M::_1D {
             dimension = M::_2D;
             coordinates.push(RZ);
@@ -193,7 +197,7 @@ impl<'a> Lower<'_, 'a> {
         modifiers.extend(compare.map(|_| M::DC));
         modifiers.extend(sample.map(|_| M::MS));
         if op == Op::TLD && with_level {
-            // Levels that there aren't are the nearest ones.
+            // Levels are clamped.
             modifiers.push(M::CL);
         }
         if !floats && compare.is_some() {
@@ -204,7 +208,7 @@ impl<'a> Lower<'_, 'a> {
         self.issue(ins.get(0)?, handle, sample)
     }
 
-    /// A whole number as a float.
+    /// Converts an integer to float.
     fn float_of(&mut self, word: Arg) -> Arg {
         match self.has(Op::I2FP) {
             true => self.emit(Op::I2FP, &[M::F32, M::S32], 1, &[word]).into(),
@@ -212,19 +216,19 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Derivatives along both axes of the screen, coordinate by coordinate.
+    /// Derivatives in x and y, interleaved by coordinate.
     fn sample_with_gradient(&mut self, ins: &Ins<'a>) -> Option<()> {
-        if ins.matches(gradient::is_beyond) {
-            return self.gradient_beyond(ins);
+        if ins.matches(gradient::lacks_gradient) {
+            return self.expand_gradient(ins);
         }
         let geometry = Geometry::read(ins)?;
         let (halves, _) = self.texture_types(ins)?;
         let (handle, rest) = self.sampled_image(ins.get(1)?)?;
-        let (mut coordinates, _) = self.texture_place(rest, &geometry)?;
+        let (mut coordinates, _) = self.texture_coordinates(rest, &geometry)?;
         let across = self.coordinates(std::slice::from_ref(ins.get(2)?), geometry.count)?;
         let down = self.coordinates(std::slice::from_ref(ins.get(3)?), geometry.count)?;
         let (offsets, compare) = self.options(ins, 4, geometry.count, 4)?;
-        // Coordinates that are whole numbers go in as they are: ptxas doesn't make floats of them here.
+        // Integer coordinates are passed unconverted, as ptxas does here.
         if compare.is_some() {
             return None;
         }
@@ -235,7 +239,7 @@ impl<'a> Lower<'_, 'a> {
             coordinates.push(RZ);
             rest.extend([RZ, RZ]);
         }
-        // The index comes last here, and offsets share its word.
+        // The array index comes last here, and offsets share its word.
         if geometry.array {
             coordinates.rotate_left(1);
         }
@@ -256,7 +260,7 @@ impl<'a> Lower<'_, 'a> {
         self.issue(ins.get(0)?, handle, sample)
     }
 
-    /// One component of the four texels around a place.
+    /// `tld4`: one component of the four texels around a point.
     fn gather_texels(&mut self, ins: &Ins<'a>) -> Option<()> {
         let component = match ins.word(Kind::Component)? {
             "r" => M::R,
@@ -270,7 +274,7 @@ impl<'a> Lower<'_, 'a> {
             return None;
         }
         let (handle, rest) = self.sampled_image(ins.get(1)?)?;
-        let (coordinates, _) = self.texture_place(rest, &geometry)?;
+        let (coordinates, _) = self.texture_coordinates(rest, &geometry)?;
         let (offsets, compare) = self.options(ins, 2, geometry.count, 8)?;
         let mut modifiers: Vec<M> = offsets.map(|_| M::AOFFI).into_iter().collect();
         modifiers.extend(compare.map(|_| M::DC));
@@ -288,16 +292,16 @@ impl<'a> Lower<'_, 'a> {
         self.issue(ins.get(0)?, handle, sample)
     }
 
-    /// Are the results of 16 bits, and are the coordinates floats?
+    /// Are the results 16-bit, and are the coordinates floats?
     pub(crate) fn texture_types(&mut self, ins: &Ins<'a>) -> Option<(bool, bool)> {
-        // How many results there are, the destination says.
+        // The destination has the number of results.
         let _ = ins.word(Kind::Vector)?;
         let [result, coordinate] = ins.types()[..] else { return None };
         let halves = matches!(result.name(), "f16" | "f16x2");
         Some((halves, coordinate == Type::F32))
     }
 
-    /// The destination of a texel; `{…} | %p` asks whether all of it is in memory.
+    /// The destination of a texel; `{…} | %p` also takes its residency.
     pub(crate) fn texel_and_residence(&self, to: &'a Operand) -> Option<(&'a Operand, Option<&'a Operand>)> {
         let Operand::Pair(range) = to else { return Some((to, None)) };
         let body = self.body;
@@ -311,7 +315,7 @@ impl<'a> Lower<'_, 'a> {
         self.texel_by(to, handle, sample.halves, |s, name, ask| Some(s.texture_operation(name, &sample, ask)))
     }
 
-    /// What the operation makes of the handle goes to the destination.
+    /// Lowers an operation on the handle and writes its texel to the destination.
     pub(crate) fn texel_by(
         &mut self,
         to: &'a Operand,
@@ -342,7 +346,7 @@ impl<'a> Lower<'_, 'a> {
         let mut coordinates = sample.coordinates.clone();
         let mut rest = sample.rest.clone();
         if let Some(handle) = handle {
-            // Before the coordinates where the other group has no room.
+            // Before the coordinates where the other tuple is full.
             let group = if sample.op == Op::TXD { &mut coordinates } else { &mut rest };
             group.insert(0, handle);
         }
@@ -369,7 +373,7 @@ impl<'a> Lower<'_, 'a> {
         halves && !self.has(Op::F2FP)
     }
 
-    /// Words, pairs of halves, or halves, as the destination has them.
+    /// Writes a texel: as words, packed halves, or halves, by the destination.
     pub(crate) fn set_texel(&mut self, to: &Operand, low: Value, high: Value, halves: bool) -> Option<()> {
         if !halves {
             let all = self.pack(&[low.into(), high.into()]);

@@ -1,4 +1,4 @@
-//! Surfaces: loads, stores, reductions and queries.
+//! Lowers surface loads, stores and reductions.
 
 use crate::lower::Lower;
 use crate::lower::instruction::Ins;
@@ -21,8 +21,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// What happens outside the surface: a trap, the nearest place inside (the machine's default), or zero and no
-    /// store.
+    /// Out-of-bounds behaviour: trap, clamp (the machine's default), or zero and no store.
     fn outside(ins: &Ins) -> Option<&'static [M]> {
         Some(match ins.word(Kind::Clamp)? {
             "trap" => &[M::TRAP],
@@ -32,7 +31,7 @@ impl<'a> Lower<'_, 'a> {
         })
     }
 
-    /// Cache operators as ptxas takes them for surfaces: eviction priority and order.
+    /// Cache operators of surfaces as in ptxas: eviction priority and memory order.
     fn surface_manner(ins: &Ins) -> (&'static [M], Order) {
         match ins.one_of(&["ca", "cg", "cs", "cv", "wb", "wt"]) {
             Some("cs") => (&[M::EF], Order::Strong(Scope::Cta)),
@@ -41,8 +40,13 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Coordinates in the machine's order: an index into an array comes last.
-    fn surface_place(&mut self, rest: &'a [ptx::ast::Operand], array: bool, count: usize) -> Option<Arg> {
+    /// Coordinates in the machine's order: an array index comes last.
+    fn surface_coordinates(
+        &mut self,
+        rest: &'a [ptx::ast::Operand],
+        array: bool,
+        count: usize,
+    ) -> Option<Arg> {
         let mut words = self.coordinates(rest, count + usize::from(array))?;
         if array {
             words.rotate_left(1);
@@ -60,7 +64,7 @@ impl<'a> Lower<'_, 'a> {
         let (data, outside) = (Data::read(ins)?, Self::outside(ins)?);
         let (surface, rest) = self.image(ins.get(1)?)?;
         let handle = self.handle(surface);
-        let at = self.surface_place(rest, array, count)?;
+        let at = self.surface_coordinates(rest, array, count)?;
         let (size, order) = (size_word(data.bits(), false)?, self.order(order));
         let modifiers = [&[M::D, M::BA, dimension], evict, size, order, outside].concat();
         let to = ins.get(0)?;
@@ -77,14 +81,14 @@ impl<'a> Lower<'_, 'a> {
         )
     }
 
-    /// Raw bytes (`.b`), or texels that the surface's format makes of words (`.p`).
+    /// Raw bytes (`.b`), or texels that are converted to the surface's format (`.p`).
     fn surface_store(&mut self, ins: &Ins<'a>, raw: bool) -> Option<()> {
         let (dimension, array, count) = Self::surface_geometry(ins)?;
         let (evict, order) = Self::surface_manner(ins);
         let (data, outside) = (Data::read(ins)?, Self::outside(ins)?);
         let (surface, rest) = self.image(ins.get(0)?)?;
         let handle = self.handle(surface);
-        let at = self.surface_place(rest, array, count)?;
+        let at = self.surface_coordinates(rest, array, count)?;
         let value = self.gather(ins.get(1)?, data)?;
         let order = self.order(order);
         let modifiers = match raw {
@@ -128,7 +132,7 @@ impl<'a> Lower<'_, 'a> {
             "s32" => &[M::S32],
             "u64" => &[M::U64],
             "s64" => &[M::S64],
-            // The surface's format says whether they have a sign.
+            // The surface's format determines signedness.
             "b32" if ordered => &[M::SD32],
             "b64" if ordered => &[M::SD64],
             "u32" | "b32" => &[],
@@ -136,7 +140,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let (surface, rest) = self.image(ins.get(0)?)?;
         let handle = self.handle(surface);
-        let at = self.surface_place(rest, array, count)?;
+        let at = self.surface_coordinates(rest, array, count)?;
         let value = self.gather(ins.get(1)?, data)?;
         let bytes: &[M] = if raw { &[M::BA] } else { &[] };
         let order = self.order(Order::Strong(Scope::Sys));
