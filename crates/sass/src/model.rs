@@ -11,16 +11,23 @@
 //!   instruction speaks for an earlier one, so that one barrier on the last of a run is enough.
 //!
 //! The distances were measured in code that ptxas 13.0 emits (`cargo xtask probe-latency` regenerates
-//! `model/distances.rs`, which says how often each was seen). A pair that was never seen is taken from the safe side:
+//! `model/distances/*.txt`, which say how often each was seen). A pair that was never seen is taken from the safe side:
 //! the longest on other targets; else the longest distance that was seen from this result, or to this source from the
 //! plainest units, whichever is longer; of a result of which nothing was seen, [`UNKNOWN`]. `probe-latency --unknown`
 //! and `--waits` list such pairs. Nothing here was measured on a GPU.
 
 pub mod cache;
-mod distances;
+mod ports;
 mod unit;
 
-pub use unit::{Part, Port, Touch, Touches, Unit};
+/// `distances/*.txt`, made static by the build script.
+mod distances {
+    use super::{Isa, Model, Part, Row, Unit};
+    include!(concat!(env!("OUT_DIR"), "/distances.rs"));
+}
+
+pub use ports::{Part, Unit};
+pub use unit::{Port, Touch, Touches};
 
 use crate::inst::Inst;
 use crate::isa::Isa;
@@ -60,24 +67,12 @@ pub struct Model {
     interval: [u8; Unit::COUNT],
 }
 
-/// Made at build time, for a start without delay; hence the plain loops of the constant functions below.
-static MODELS: [Model; Isa::ALL.len()] = [
-    const { Model::build(Isa::Sm75) },
-    const { Model::build(Isa::Sm80) },
-    const { Model::build(Isa::Sm86) },
-    const { Model::build(Isa::Sm89) },
-    const { Model::build(Isa::Sm90) },
-    const { Model::build(Isa::Sm100) },
-    const { Model::build(Isa::Sm103) },
-    const { Model::build(Isa::Sm110) },
-    const { Model::build(Isa::Sm120) },
-];
-
 impl Model {
     pub fn of(isa: Isa) -> &'static Model {
-        &MODELS[isa as usize]
+        &distances::MODELS[isa as usize]
     }
 
+    /// Evaluated at compile time, for a start without delay; hence the plain loops here and below.
     const fn build(isa: Isa) -> Model {
         let mut interval = [1; Unit::COUNT];
         let mut i = 0;
