@@ -57,6 +57,8 @@ cargo xtask <task>
       --record                   commands: write down ptxas's answers anew
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
   bench compile [DIR...]         CPU time of real kernels, PTX to cubin, against `ptxas -O3` (bar: 3)
+  bench instructions BEFORE AFTER [DIR...]
+                                 instructions that two builds of the compiler execute, by valgrind (bar: 1.02)
   bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
   bench simulator                lane instructions a second (bar: 20 million)
   bench code [DIR...]            instructions of our code against those of `ptxas -O3`, in all and in innermost loops
