@@ -1,12 +1,13 @@
 //! `bench instructions`: how many instructions two builds of the compiler execute for the same files, counted by
 //! valgrind's cachegrind.
 //!
-//! Counts don't depend on the machine's load, so that a change of one percent shows. Both compile with one thread.
+//! Counts don't depend on the machine's load, so that a change of one percent shows. Both compile with one thread. Files
+//! that both refuse, because they are for another target, are named and don't count.
 
 use super::code::files;
 use crate::{Result, shell};
 use rayon::prelude::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const ARCH: &str = "-arch=sm_90a";
@@ -33,25 +34,32 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let [before, after, folders @ ..] = arguments else {
         return Err("bench instructions needs two programs: BEFORE AFTER [DIR...]".into());
     };
-    let row = |file: &std::path::PathBuf| {
+    let row = |file: &PathBuf| -> Result<Option<Row>> {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Row { name, before: count(before, file)?, after: count(after, file)? })
+        match (count(before, file)?, count(after, file)?) {
+            (Some(before), Some(after)) => Ok(Some(Row { name, before, after })),
+            (None, None) => {
+                println!("{name}: both refuse it");
+                Ok(None)
+            }
+            _ => Err(format!("{name}: only one of them compiles it").into()),
+        }
     };
-    report(files(folders)?.par_iter().map(row).collect::<Result<_>>()?)
+    let rows = files(folders)?.par_iter().map(row).collect::<Result<Vec<_>>>()?;
+    report(rows.into_iter().flatten().collect())
 }
 
-fn count(program: &str, file: &Path) -> Result<u64> {
+/// `None` if the program refuses the file.
+fn count(program: &str, file: &Path) -> Result<Option<u64>> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", program]);
     command.args([ARCH, "-O3", "-w", "--split-compile=1"]).arg(file).args(["-o", "/dev/null"]);
     let output = shell::capture(&mut command)?;
     let report = String::from_utf8_lossy(&output.stderr);
-    match instructions(&report) {
-        Some(count) if output.status.success() => Ok(count),
-        _ => {
-            Err(format!("{program} {}: {}", file.display(), report.lines().last().unwrap_or_default()).into())
-        }
-    }
+    let counted = instructions(&report).ok_or_else(|| {
+        format!("{program} {}: {}", file.display(), report.lines().last().unwrap_or_default())
+    })?;
+    Ok(output.status.success().then_some(counted))
 }
 
 /// The line `==1== I   refs:      1,576,481` of cachegrind's report.
