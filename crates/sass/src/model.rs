@@ -5,7 +5,7 @@
 //!   its inputs or outputs). Distances depend on the two ports and on the target alone, so a scheduler looks a pair up
 //!   in a table: [`Model::raw`], [`Model::waw`], [`Model::war`].
 //! * A [`Need`] is a distance in cycles between the two issues, and for a *late* port also a signal: the first
-//!   instruction must count on a scoreboard that somebody has waited for before the second one issues.
+//!   instruction must count on a scoreboard that is waited for before the second one issues.
 //! * A scoreboard that is waited for sooner than [`VISIBLE`] cycles after it was set does not hold the waiter back.
 //! * A late unit works in order: [`Unit::reads_before`] and [`Unit::returns_before`] say where the signal of a later
 //!   instruction speaks for an earlier one, so that one barrier on the last of a run is enough.
@@ -47,7 +47,7 @@ pub enum Signal {
     Read,
 }
 
-/// What must lie between two instructions that touch the same register.
+/// What must be between two instructions that touch the same register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
     /// Cycles from the issue of the first to the issue of the second.
@@ -68,6 +68,7 @@ pub struct Model {
 }
 
 impl Model {
+    /// The model of an encoding.
     pub fn of(isa: Isa) -> &'static Model {
         &distances::MODELS[isa as usize]
     }
@@ -84,6 +85,7 @@ impl Model {
         Model { isa, raw: Matrix::of(isa, distances::RAW), waw: Matrix::of(isa, distances::WAW), interval }
     }
 
+    /// The encoding that it is the model of.
     pub fn isa(&self) -> Isa {
         self.isa
     }
@@ -94,6 +96,7 @@ impl Model {
         Touches::of(inst, self.isa)
     }
 
+    /// What runs the instruction.
     pub fn unit(&self, inst: &Inst) -> Unit {
         Unit::of(inst, self.isa)
     }
@@ -179,7 +182,7 @@ struct Matrix {
 /// Enough rows for either matrix.
 const ROWS: usize = 1 + max(firsts(distances::RAW), firsts(distances::WAW)) as usize;
 
-/// How many ports come first in a pair, if the pairs of each stand together; else more than that.
+/// How many ports come first in a pair, if the pairs of each are adjacent; else more than that.
 const fn firsts(seen: &[Row]) -> u8 {
     let (mut count, mut i) = (0, 0);
     while i < seen.len() {

@@ -12,6 +12,7 @@ mod bench;
 mod bundle;
 mod conformance;
 mod cuda_bundle;
+mod dependencies;
 mod frontend;
 mod fuzz;
 mod ops;
@@ -35,7 +36,7 @@ const USAGE: &str = "\
 cargo xtask <task>
 
   setup                          install the pinned reference tools under target/ref
-  test                           format, lints, all tests, the short conformance parts
+  test                           format, lints, documentation, dependencies, all tests, the short conformance parts
   conformance [PART] [OPTIONS]   compare with the reference tools; without PART, all parts
       forms                      every PTX instruction form on every target: verdict and error text
       compile-forms              every accepted form compiles at -O0 and -O3, and nvdisasm reads the code

@@ -1,11 +1,11 @@
-//! The operand cache: what `.reuse` keeps, and who finds it.
+//! The operand cache: what `.reuse` keeps, and which instruction finds it.
 //!
 //! The rule, as code that ptxas 13.0 emits shows it: 94,358 flags in 1.5 million instructions for seven targets (sm_75
 //! to sm_120, -O3), of which none breaks it; of the operands that it allows to be kept ptxas keeps all but 44.
 //!
 //! * There is a place for each lane of an instruction (its first, second, third source), each bank of registers (even
 //!   and odd ones) and each group of units ([`Unit::collector`]). It keeps one operand: the last that was read there
-//!   with the flag. An operand of two words lies in both banks.
+//!   with the flag. An operand of two words is in both banks.
 //! * The next instruction of the group that reads a register of that bank in that lane takes it from there if it is the
 //!   same register, and empties the place in any case. RZ, immediates, constants and uniform registers read nothing.
 //!   So whatever is kept has exactly one reader, which may keep it again.
@@ -14,17 +14,17 @@
 //!   ([`empties`]), by the instruction itself or between; nor does ptxas keep anything across a label.
 //! * The cache knows nothing of writes: neither the instruction itself nor one between may write the register.
 //! * Guards don't matter, neither the first instruction's (829 are guarded where the reader isn't) nor the reader's
-//!   (157 times the register is written and read again behind a reader that may not have run).
+//!   (157 times the register is written and read again after a reader that may not have run).
 //!
-//! What it is good for, measured on an H200: each bank gives one register per cycle to a scheduler, whoever asks (FFMA,
-//! FADD, IMAD, IADD3, LOP3, HFMA2 alike), and instructions that follow share the wait. With all of three sources in one
-//! bank an instruction takes three cycles, with two in one bank two, FADD with one in each bank one. A register that
-//! stands twice in an instruction is read once, a kept one not at all: FFMA with three sources of one bank, the first of
-//! them kept, takes two cycles.
+//! What it is good for, measured on an H200: each bank gives one register per cycle to a scheduler, whatever unit asks
+//! (FFMA, FADD, IMAD, IADD3, LOP3, HFMA2 alike), and instructions that follow share the wait. With all of three sources
+//! in one bank an instruction takes three cycles, with two in one bank two, FADD with one in each bank one. A register
+//! that is twice in an instruction is read once, a kept one not at all: FFMA with three sources of one bank, the first
+//! of them kept, takes two cycles.
 //!
 //! The same H200 reads the old value of a kept register that was written meanwhile, by the instruction itself or by
-//! another, with memory accesses and waits between; a new one behind a yield, behind another register of the bank and
-//! lane, and behind a reader whose guard was false. It has one group of places for single and half precision, where
+//! another, with memory accesses and waits between; a new one after a yield, after another register of the bank and
+//! lane, and after a reader whose guard was false. It has one group of places for single and half precision, where
 //! ptxas takes there to be two: what ptxas keeps across the other kind is lost, and no more than that.
 
 use super::Unit;
@@ -46,6 +46,7 @@ pub const PLACES: usize = COLLECTORS * LANES * BANKS;
 /// Registers that an instruction reads through one place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cached {
+    /// Which source of the instruction: 0, 1 or 2.
     pub lane: u8,
     /// Below [`PLACES`].
     pub place: usize,
@@ -60,7 +61,7 @@ impl Cached {
         self.first.into()..self.end.into()
     }
 
-    /// Whether who reads this finds what `kept` left in the place.
+    /// Whether this read finds what `kept` left in the slot.
     pub fn finds(&self, kept: &Cached) -> bool {
         let bank = self.place % BANKS;
         let mut of_bank = kept.registers().filter(|register| register % BANKS == bank);
@@ -106,7 +107,7 @@ pub(super) fn reads(inst: &Inst, unit: Unit) -> impl Iterator<Item = Cached> + '
     })
 }
 
-/// Is nothing kept behind an instruction, because other warps may go first or control goes elsewhere?
+/// Is nothing kept after an instruction, because other warps may go first or control goes elsewhere?
 pub fn empties(op: Op, control: Control) -> bool {
     use Op::*;
     let goes_elsewhere = matches!(

@@ -39,7 +39,7 @@ pub enum Unit {
     Double,
     /// Double precision at a low rate.
     Fp64,
-    /// Matrix products of 8 rows, on integers and bits.
+    /// MMAs of 8 rows, on integers and bits.
     TensorEight,
     /// Those of 16 rows of 128 bits, on floating-point numbers.
     TensorNarrow,

@@ -12,6 +12,7 @@ use crate::isa::Isa;
 use std::ops::Range;
 
 impl Unit {
+    /// What runs an instruction: by its class, and within it by operation and modifiers.
     pub fn of(inst: &Inst, isa: Isa) -> Unit {
         let op = inst.op();
         match inst.form().class {
@@ -58,7 +59,7 @@ impl Unit {
         matches!(self, Unit::Alu | Unit::Select | Unit::Fma | Unit::Uniform)
     }
 
-    /// Matrix products of one warp.
+    /// MMAs of one warp.
     pub fn is_matrix(self) -> bool {
         use Unit::*;
         let narrow = matches!(self, TensorEight | TensorNarrow | TensorIntegerNarrow);
@@ -95,7 +96,7 @@ impl Unit {
         self.reads_late() && self != Unit::Special && queue(self) == queue(later)
     }
 
-    /// A later instruction of `later` returns after an earlier one of `self`. MOVM stands in the queue of shared memory:
+    /// A later instruction of `later` returns after an earlier one of `self`. MOVM is in the queue of shared memory:
     /// ptxas leaves its barrier to a later LDS, and that of QSPC to a later MOVM.
     pub fn returns_before(self, later: Unit) -> bool {
         use Unit::*;
@@ -118,8 +119,8 @@ fn selects(op: Op) -> bool {
     matches!(op, CS2R | FMNMX | FSEL | FSET | FSETP | IMNMX | ISETP | MOV | SEL | VIMNMX)
 }
 
-/// In ptxas's code for sm_80 to sm_90 a result of every shape, sparse or not, whatever it sums in, comes 13 cycles after
-/// the product where the first factor has one register, 16 where it has two, 24 where it has four.
+/// In ptxas's code for sm_80 to sm_90 a result of every shape, sparse or not, whatever it sums in, comes 13 cycles
+/// after the product where the first factor has one register, 16 where it has two, 24 where it has four.
 fn tensor(inst: &Inst, isa: Isa) -> Unit {
     let late = match inst.op() {
         Op::DMMA => true,
@@ -137,7 +138,7 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
     }
 }
 
-/// Of the operands of a matrix product: the result stands before it.
+/// Of the operands of a matrix product: the result is before it.
 const FIRST_FACTOR: usize = 1;
 
 fn memory(op: Op) -> Unit {
@@ -177,7 +178,9 @@ impl Part {
 /// A unit's input or output: the key of the distance tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Port {
+    /// What runs the instruction.
     pub unit: Unit,
+    /// Which of its inputs or outputs.
     pub part: Part,
 }
 
@@ -213,9 +216,13 @@ impl Port {
 pub struct Touch {
     /// `R`, `U`, `P`, `V` or `B`.
     pub file: Kind,
+    /// The lowest register.
     pub first: u8,
+    /// How many there are.
     pub count: u16,
+    /// Read or written.
     pub role: Role,
+    /// What it goes through.
     pub port: Port,
 }
 
@@ -352,7 +359,7 @@ fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
             (Part::Add, Part::AddHigh)
         }
         (_, Role::Use) if unit.is_matrix() && position == 2 => (Part::Add, Part::Add),
-        // A stands first where it is in registers; the accumulator stands behind the descriptors.
+        // A is first where it is in registers; the accumulator is after the descriptors.
         (_, Role::Use) if unit == Unit::Gmma && position > 0 => (Part::Add, Part::Add),
         _ => (Part::R, Part::R),
     }
