@@ -51,7 +51,7 @@ struct Rest {
     bytes: usize,
 }
 
-/// A block that nobody uses holds the next one of its list.
+/// A free block holds the next one of its list.
 struct Free {
     next: Option<NonNull<Free>>,
 }
@@ -124,7 +124,7 @@ impl Heap {
     #[inline]
     fn pop(&mut self, class: usize) -> Option<*mut u8> {
         let first = self.free[class]?;
-        // SAFETY: a block in a list holds the next one and is nobody's (1).
+        // SAFETY: a block in a list holds the next one and is not in use (1).
         self.free[class] = unsafe { first.as_ref() }.next;
         Some(first.as_ptr().cast())
     }
@@ -170,7 +170,7 @@ impl Heap {
 
     #[inline]
     fn put_back(&mut self, block: NonNull<Free>, class: usize) {
-        // SAFETY: nobody uses the block any more, and every class has room for a pointer.
+        // SAFETY: the block is no longer in use, and every class has room for a pointer.
         unsafe { block.write(Free { next: self.free[class] }) };
         self.free[class] = Some(block);
     }

@@ -1,9 +1,9 @@
 //! The inputs of a compilation, and how several become one module.
 //!
 //! ptxas reads files first, then strings, all into one table of names: a later input sees the functions of the
-//! earlier ones, a name that comes twice is an error, and the last header counts. Each input is checked, also behind
+//! earlier ones, a name that comes twice is an error, and the last header counts. Each input is checked, also after
 //! one that is bad. Here the inputs become one text: the last header, then every input with its own header blanked
-//! out, behind a line marker by which its diagnostics are found again. Where the last header doesn't allow what
+//! out, after a line marker by which its diagnostics are found again. Where the last header doesn't allow what
 //! another input has, the text is read with the header of another one, and the last counts afterwards.
 
 use crate::log::{Log, Stop};
@@ -137,7 +137,7 @@ impl Part {
     }
 }
 
-/// Prints the diagnostics of an input behind others. The joined text, unless the input ended early.
+/// Prints the diagnostics of an input after others. The joined text, unless the input ended early.
 fn check_behind(parts: &[Part], input: &Input, log: &mut Log) -> Result<Option<String>, Stop> {
     let Ok(text) = input.text() else { return Ok(None) };
     let mut joined = text[..header_end(text)].to_string();

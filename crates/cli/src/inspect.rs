@@ -11,7 +11,7 @@ Prints what is in a cubin, a fat binary, or a program or library of the host wit
   --extract DIR  write the cubins and PTX texts that FILE contains into DIR, and print their names instead
 ";
 
-/// What to do, from the words behind `inspect`.
+/// What to do, from the words after `inspect`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Request {
     file: String,

@@ -58,7 +58,8 @@ struct Server {
 }
 
 impl Server {
-    /// The server that `MAKEFLAGS` names, if it can be reached: make closes its pipe for jobs that it takes for no make.
+    /// The server that `MAKEFLAGS` names, if it can be reached: make closes its pipe for jobs that it takes for no
+    /// make.
     fn find(flags: &str) -> Option<Server> {
         let word = flags.split_whitespace().rev().find_map(|word| word.strip_prefix(AUTHORITY))?;
         let place = word.strip_prefix("auth=").or_else(|| word.strip_prefix("fds="))?;
@@ -101,7 +102,7 @@ struct Tokens {
 
 impl Drop for Tokens {
     fn drop(&mut self) {
-        // If make is gone, nobody misses them.
+        // If make is gone, they are not missed.
         let _ = self.returns.write_all(&self.bytes);
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A line has the address (a comment), the control code, and the instruction. A branch names a label; a label is
-//! worth the address of the instruction behind it, so that lines may be added and removed before the listing
+//! worth the address of the instruction after it, so that lines may be added and removed before the listing
 //! goes back to words.
 
 use sass::{Guard, Inst, Isa, Kind, Op, Role};
@@ -26,7 +26,7 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Bytes behind the last whole word are an error.
+    /// Bytes after the last whole word are an error.
     pub fn new(section: &'a str, isa: Isa, bytes: &'a [u8]) -> Result<Image<'a>, String> {
         let (words, rest) = bytes.as_chunks();
         if !rest.is_empty() {
@@ -43,7 +43,7 @@ impl<'a> Image<'a> {
         self.words.iter().map(|word| sass::decode(self.isa, u128::from_le_bytes(*word))).enumerate()
     }
 
-    /// Where a branch or barrier leads, if that lies in this image.
+    /// Where a branch or barrier leads, if that is in this image.
     fn target(&self, index: usize, inst: &Inst) -> Option<usize> {
         let distance = inst.operands().find(|(slot, _)| slot.kind == Kind::Relative)?.1.value;
         let to = Self::address(index + 1).checked_add_signed(distance)?;

@@ -1,7 +1,7 @@
 //! `sassafras run FILE`: kernels without a GPU.
 //!
 //! A PTX file runs in the interpreter, a cubin (or with `-O`, what we make of the PTX file) in the simulator. What is
-//! launched stands in run lines (crates/gpu/README.md): in the PTX file itself, in a launch file, or in the options.
+//! launched is in run lines (crates/gpu/README.md): in the PTX file itself, in a launch file, or in the options.
 //!
 //! Exit code 0: every run ended and left the memory that was expected; 1: one did not; 255: nothing could be run.
 

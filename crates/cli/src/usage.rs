@@ -18,7 +18,7 @@ pub fn check_registers(functions: &[Usage], log: &Log) -> Result<(), Stop> {
     }
 }
 
-/// `--warn-on-local-memory-usage`, `--warn-on-spills`, and that of a stack whose size nobody knows.
+/// `--warn-on-local-memory-usage`, `--warn-on-spills`, and that of a stack of unknown size.
 pub fn warn(given: &Given, functions: &[Usage], log: &mut Log) {
     for function in functions.iter().rev() {
         let Usage { name, frame_bytes, spill_stores, spill_loads, .. } = function;
@@ -49,7 +49,8 @@ fn spills(function: &Usage) -> String {
 }
 
 /// `-v`. ptxas prints kernels from last to first. Behind a kernel it has the functions that it can call; in an object
-/// for the linker each function stands for itself, before the kernels; so it does in a patch for tools, which has none.
+/// for the linker each function is listed for itself, before the kernels; so it does in a patch for tools, which has
+/// none.
 pub struct Report<'a> {
     pub given: &'a Given,
     pub functions: &'a [Usage],

@@ -11,7 +11,7 @@ pub const USAGE: &str = "\
 usage: sassafras verify FILE... [--json]
 
 Proves that stall counts and scoreboards cover every dependence on every path of the cubins' code, and that threads
-which have parted don't write over uniform registers that others read; reports the pairs of instructions where not.
+which have diverged don't write over uniform registers that others read; reports the pairs of instructions where not.
 
   --json   print JSON
 ";

@@ -4,6 +4,8 @@
 //! records, from the code (`sized_value`). A payload that does not have the shape of its code stays `Raw`, so
 //! that decoding and encoding give back the same bytes for any section that splits into records.
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use crate::bytes::{Flaw, words};
 use crate::names::named_numbers;
 use crate::record::{self, Operand, Record, exact_words, word_payload};
@@ -199,22 +201,27 @@ named_numbers! {
 }
 
 impl Attr {
+    /// An attribute without a value.
     pub fn flag(code: Code) -> Attr {
         Attr { code, value: Value::Flag }
     }
 
+    /// An attribute of one byte.
     pub fn byte(code: Code, value: u8) -> Attr {
         Attr { code, value: Value::Byte(value) }
     }
 
+    /// An attribute of two bytes.
     pub fn half(code: Code, value: u16) -> Attr {
         Attr { code, value: Value::Half(value) }
     }
 
+    /// An attribute of words.
     pub fn words(code: Code, words: impl Into<Vec<u32>>) -> Attr {
         Attr { code, value: Value::Words(words.into()) }
     }
 
+    /// An attribute of a function, in the `.nv.info` of all of them.
     pub fn per_symbol(code: Code, symbol: u32, value: u32) -> Attr {
         Attr { code, value: Value::PerSymbol { symbol, value } }
     }

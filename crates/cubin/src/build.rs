@@ -31,7 +31,7 @@ use targets::Target as Row;
 
 /// Code is fetched in lines of this size.
 const TEXT_ALIGN: u64 = 128;
-/// The place of `Part::SymbolHomes`, behind the symbols.
+/// The place of `Part::SymbolHomes`, after the symbols.
 const SYMBOL_HOMES_AT: usize = 3;
 /// Variables with values fill no more than this of a file.
 const MAX_POOL: u64 = 1 << 31;

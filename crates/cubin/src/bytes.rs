@@ -3,11 +3,14 @@
 /// What is wrong with a run of bytes, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
+    /// From the start of the run.
     pub offset: u64,
+    /// What is wrong.
     pub message: String,
 }
 
 impl Flaw {
+    /// What is wrong at a byte.
     pub fn new(offset: usize, message: impl Into<String>) -> Self {
         Flaw { offset: offset as u64, message: message.into() }
     }

@@ -1,12 +1,14 @@
 //! `.nv.callgraph` and `.nv.prototype`: what the linker needs to size stacks and to resolve indirect calls.
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use crate::bytes::{Flaw, Put, words};
 
 /// An offset into the symbol string table. A prototype's text is there, and its offset is its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StringOffset(pub u32);
 
-/// Who calls whom, as four lists, each under its own marker. Functions are symbol indices.
+/// The call graph as four lists, each under its own marker. Functions are symbol indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallGraph {
     /// (caller, callee) of direct calls.
@@ -47,6 +49,7 @@ impl CallGraph {
         })
     }
 
+    /// The bytes of the section.
     pub fn encode(&self) -> Vec<u8> {
         let prototypes = |list: &[(u32, StringOffset)]| list.iter().map(|&(f, p)| (f, p.0)).collect();
         let lists = [
@@ -73,11 +76,13 @@ pub struct Prototype {
     pub text: StringOffset,
 }
 
+/// Reads `.nv.prototype`.
 pub fn decode_prototypes(data: &[u8]) -> Result<Vec<Prototype>, Flaw> {
     let pairs = pairs(data).ok_or_else(|| Flaw::new(data.len() / 8 * 8, "a prototype has 8 bytes"))?;
     Ok(pairs.into_iter().map(|(symbol, text)| Prototype { symbol, text: StringOffset(text) }).collect())
 }
 
+/// The bytes of `.nv.prototype`.
 pub fn encode_prototypes(prototypes: &[Prototype]) -> Vec<u8> {
     let mut out = Vec::new();
     for prototype in prototypes {

@@ -2,16 +2,20 @@
 //!
 //! nvdisasm and cuobjdump refuse files for sm_90 and later that lack the section; the driver does not ask.
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use crate::bytes::{Flaw, words};
 use crate::names::named_numbers;
 use crate::record::{self, Operand, Record, word_payload};
 
+/// A record of `.nv.compat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compat {
     pub code: CompatCode,
     pub value: CompatValue,
 }
 
+/// What a record says, in the formats of attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompatValue {
     Flag,

@@ -1,8 +1,10 @@
 //! The fixed sizes and flag bits of ELF64 as NVIDIA uses it.
 
+#![allow(missing_docs, reason = "the names of ELF and of NVIDIA")]
+
 pub const EHDR_SIZE: usize = 64;
 pub const SHDR_SIZE: usize = 64;
-/// Where in the header of the null section the number of sections stands if `e_shnum` is too small for it.
+/// Where in the header of the null section the number of sections is if `e_shnum` is too small for it.
 pub const SHDR_SECTION_COUNT: usize = 32;
 pub const PHDR_SIZE: usize = 56;
 pub const SYM_SIZE: usize = 24;
@@ -40,6 +42,6 @@ pub mod symbol_home {
     pub const FIRST_RESERVED: u16 = 0xff00;
     pub const ABSOLUTE: u16 = 0xfff1;
     pub const COMMON: u16 = 0xfff2;
-    /// The section index has no place here and stands in `.symtab_shndx`.
+    /// The section index has no place here and is in `.symtab_shndx`.
     pub const ELSEWHERE: u16 = 0xffff;
 }

@@ -5,16 +5,26 @@ use crate::bytes::Flaw;
 /// Bytes that are not a cubin, or a broken one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
+    /// The file or one of its sections.
     pub place: Place,
     /// From the start of the place.
     pub offset: u64,
+    /// What is wrong.
     pub message: String,
 }
 
+/// Where in a file an error is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
+    /// Somewhere in it.
     File,
-    Section { index: usize, name: String },
+    /// In a section.
+    Section {
+        /// Its position in the table of sections.
+        index: usize,
+        /// Its name.
+        name: String,
+    },
 }
 
 impl ReadError {
@@ -52,6 +62,7 @@ impl std::error::Error for ReadError {}
 pub struct WriteError {
     /// The section that can't be written; `None` for the file as a whole.
     pub section: Option<String>,
+    /// What is wrong.
     pub message: String,
 }
 

@@ -22,6 +22,8 @@
 //! | 40: u64 | flags |
 //! | 56: u64 | size when expanded, if compressed |
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use std::io::Read;
 
 use crate::bytes::{Cursor, Flaw};
@@ -57,12 +59,13 @@ pub struct Image {
     /// The options of ptxas, if recorded.
     pub options: String,
     pub flags: u64,
-    /// As it stands in the file.
+    /// As it is in the file.
     pub stored_size: u64,
     /// Expanded.
     pub bytes: Vec<u8>,
 }
 
+/// What an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
     Ptx,
@@ -71,6 +74,7 @@ pub enum ImageKind {
 }
 
 impl Image {
+    /// `zstd`, `lz4` or `none`.
     pub fn compression(&self) -> &'static str {
         match () {
             () if self.flags & flags::ZSTD != 0 => "zstd",

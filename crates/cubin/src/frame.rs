@@ -1,8 +1,8 @@
 //! `.debug_frame`: where the frame of a function is, and where it returns to. Debuggers read it; the driver does not.
 //!
-//! 64-bit DWARF, one common entry and one description per function. Register n is number 0x05000000 + n. Saved registers
-//! are described as by ptxas 13.0: a register is saved behind its store and restored behind its load. With `-g` the
-//! common entry says of every register whether it survives a call; what called a kernel has no registers. To which
+//! 64-bit DWARF, one common entry and one description per function. Register n is number 0x05000000 + n. Saved
+//! registers are described as by ptxas 13.0: a register is saved after its store and restored after its load. With `-g`
+//! the common entry says of every register whether it survives a call; what called a kernel has no registers. To which
 //! register a clone moves its return address, which ptxas says too, is left out.
 
 use crate::bytes::Put;
@@ -29,7 +29,7 @@ const STACK_POINTER: u64 = 1;
 const ZERO: u64 = 255;
 /// Not a register: a name for a return address that has to be computed.
 const COMPUTED_ADDRESS: u64 = 256;
-/// A kernel returns to nobody.
+/// A kernel has no caller.
 const NO_ADDRESS: u64 = u32::MAX as u64;
 
 /// One function as the section describes it.
@@ -40,7 +40,7 @@ pub struct Frame<'a> {
     pub frame_size: u32,
     /// Where the stack pointer has moved down, in bytes of code.
     pub ready_at: u32,
-    /// What happens behind that.
+    /// What happens after that.
     pub steps: &'a [(u32, FrameStep)],
     /// What becomes of each register.
     pub rules: &'a [RegisterRule],

@@ -1,5 +1,7 @@
 //! What a file with device code contains, for people (`Display`) and for programs (`to_json`).
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use rustc_hash::FxHashMap;
 use std::fmt;
 
@@ -31,6 +33,7 @@ pub struct ImageReport {
     pub cubin: Option<CubinReport>,
 }
 
+/// How a fat binary holds an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     pub compression: &'static str,
@@ -39,6 +42,7 @@ pub struct Storage {
     pub options: String,
 }
 
+/// What a cubin contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CubinReport {
     pub file_type: FileType,
@@ -53,6 +57,7 @@ pub struct CubinReport {
     pub relocs: Vec<RelocReport>,
 }
 
+/// What a kernel needs and takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelReport {
     pub name: String,
@@ -67,6 +72,7 @@ pub struct KernelReport {
     pub attributes: Vec<AttributeReport>,
 }
 
+/// A kernel parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamReport {
     pub ordinal: u16,
@@ -78,12 +84,14 @@ pub struct ParamReport {
     pub space: PointerSpace,
 }
 
+/// An attribute of a kernel, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeReport {
     pub name: String,
     pub value: String,
 }
 
+/// A symbol, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolReport {
     pub name: String,
@@ -94,6 +102,7 @@ pub struct SymbolReport {
     pub size: u64,
 }
 
+/// A relocation, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelocReport {
     pub section: String,
@@ -138,6 +147,7 @@ impl ImageReport {
 }
 
 impl CubinReport {
+    /// Of a cubin that has been read.
     pub fn new(object: &Object) -> CubinReport {
         let notes = object.sections.iter().flat_map(|section| match &section.body {
             Body::Notes(notes) => notes.as_slice(),
@@ -446,6 +456,7 @@ impl fmt::Display for KernelReport {
 // ── For programs ────────────────────────────────────────────────────────────────────────────────────────────
 
 impl Inspection {
+    /// The report as JSON.
     pub fn to_json(&self) -> String {
         let json = Json::Object(vec![
             ("container", Json::text(container_name(self.container))),

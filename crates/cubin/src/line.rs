@@ -8,6 +8,8 @@
 //! A table that is read and written again has the same rows, and nearly always the same bytes: only advances that
 //! ptxas splits in two become one.
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use crate::bytes::{Cursor, Flaw, Put};
 
 const VERSION: u16 = 2;
@@ -50,6 +52,7 @@ pub struct LineTable {
     pub sequences: Vec<Sequence>,
 }
 
+/// A row of the table of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     pub name: String,
@@ -66,7 +69,7 @@ pub struct Sequence {
     /// The address that the relocation of the sequence adds to; 0.
     pub start: u64,
     pub rows: Vec<Row>,
-    /// The first offset behind the function.
+    /// The first offset after the function.
     pub end: u64,
     /// Where in the section the address is, for the relocation against the function. Set by the reader.
     pub address_at: u64,
@@ -81,6 +84,7 @@ pub struct Row {
     pub inlined: Option<Inlined>,
 }
 
+/// Where the code of a row was inlined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inlined {
     /// The row of the call, counted from 1 within the sequence.

@@ -1,6 +1,8 @@
 //! What a compiler hands over: kernels, functions, variables. `Module::to_object` turns it into an executable or
 //! a relocatable cubin (see `build`).
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use std::ops::Range;
 
 use crate::attr::{Attr, PointerSpace};
@@ -35,7 +37,7 @@ pub struct Module {
     pub features: Features,
     /// Debug sections, such as `.debug_line`; written as they are.
     pub debug: Vec<DebugSection>,
-    /// Attributes of the whole file, behind those of the functions.
+    /// Attributes of the whole file, after those of the functions.
     pub attrs: Vec<Attr>,
 }
 
@@ -76,7 +78,7 @@ pub enum Linkage {
     ToolsPatch,
 }
 
-/// Who calls whom beyond the bounds of a section. All are names of functions; a prototype is a text such as `#ii`:
+/// Calls beyond the bounds of a section. All are names of functions; a prototype is a text such as `#ii`:
 /// the result and the parameters, `i` for 32 bits and `l` for 64.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
@@ -119,7 +121,7 @@ impl Default for Features {
     }
 }
 
-/// Does a register have the same value behind a call as before it?
+/// Does a register have the same value after a call as before it?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterRule {
     /// As debug information counts: the register's file in the upper byte.
@@ -156,7 +158,7 @@ pub struct Function {
     pub frame_size: u32,
     /// Where in the code the stack pointer has moved down by the frame size, in bytes. For debuggers.
     pub frame_ready_at: u32,
-    /// What becomes of the frame behind that, by the offset in the code from which on it holds, in ascending order.
+    /// What becomes of the frame after that, by the offset in the code from which on it holds, in ascending order.
     pub frame_steps: Vec<(u32, FrameStep)>,
     /// The first of the two registers with the address that it returns to. For debuggers.
     pub return_address: u8,
@@ -265,10 +267,11 @@ pub struct Params {
     /// The bytes of all of them together.
     pub size: u16,
     pub list: Vec<Param>,
-    /// Bytes of the bank behind the parameters: texture and surface handles.
+    /// Bytes of the bank after the parameters: texture and surface handles.
     pub handle_bytes: u32,
 }
 
+/// A kernel parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
     /// From `Params::base`.
@@ -332,6 +335,7 @@ pub struct Variable {
     pub relocs: Vec<SymbolicReloc>,
 }
 
+/// Where a variable is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     Global,
@@ -361,6 +365,7 @@ pub struct SharedVariable {
     pub address: u64,
 }
 
+/// Which functions a variable belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedHome {
     /// One kernel, by its index in `Module::functions`.
@@ -385,6 +390,7 @@ pub struct Image {
     pub parameter_of: Option<usize>,
 }
 
+/// What the host binds to an image's symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageKind {
     Texture,
@@ -397,6 +403,7 @@ pub enum ImageKind {
     Surface,
 }
 
+/// A section for debuggers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DebugSection {
     pub name: String,
@@ -440,7 +447,7 @@ pub fn layout(variables: &[Variable]) -> Vec<u64> {
     variables.iter().map(place).collect()
 }
 
-/// Where something goes that follows what ends at `end`; moves `end` behind it.
+/// Where something goes that follows what ends at `end`; moves `end` after it.
 pub(crate) fn append(end: &mut u64, align: u64, size: u64) -> u64 {
     let offset = end.checked_next_multiple_of(align.max(1)).unwrap_or(*end);
     *end = offset.saturating_add(size);

@@ -1,6 +1,6 @@
 //! The numbers of the container that have names: section types, symbol types, relocations, and so on.
 //!
-//! Each is a newtype over the stored number, so that a number nobody has named yet survives a round trip.
+//! Each is a newtype over the stored number, so that a number without a name survives a round trip.
 //! A number was named by patching it into a real cubin and reading what `cuobjdump -elf` calls it.
 
 /// Declares a newtype over a stored number with named constants; `name` gives the name back.
@@ -11,7 +11,10 @@ macro_rules! named_numbers {
         pub struct $type(pub $repr);
 
         impl $type {
-            $(pub const $constant: $type = $type($value);)*
+            $(
+                #[allow(missing_docs, reason = "the names are NVIDIA's")]
+                pub const $constant: $type = $type($value);
+            )*
 
             /// The name that NVIDIA's tools print, if the number has one.
             pub fn name(self) -> Option<&'static str> {

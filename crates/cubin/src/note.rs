@@ -2,6 +2,8 @@
 //!
 //! The driver refuses a file that lacks either; what they say is free.
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use crate::bytes::{Cursor, Flaw, Put};
 
 const OWNER: &[u8] = b"NVIDIA Corp\0";
@@ -9,6 +11,7 @@ const CUDA_INFO: u32 = 1000;
 const TOOL_INFO: u32 = 2000;
 const TOOL_STRINGS: usize = 5;
 
+/// A record of a note section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     Tool(ToolInfo),

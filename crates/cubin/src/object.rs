@@ -8,6 +8,8 @@
 //!   file by ptxas comes out as it was.
 //! * Nothing is lost: a section that has no typed form, or whose bytes the typed form can't say, is `Bytes`.
 
+#![allow(missing_docs, reason = "types say what they are; the names of fields are those of the format")]
+
 use crate::attr::{Attr, Value};
 use crate::callgraph::{CallGraph, Prototype};
 use crate::compat::Compat;
@@ -16,6 +18,7 @@ use crate::names::{Binding, FileType, MemorySpace, RelocType, SectionType, Segme
 use crate::note::Note;
 use crate::strings::StringTable;
 
+/// A file: nothing that is in it is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     pub header: Header,
@@ -23,6 +26,7 @@ pub struct Object {
     pub segments: Vec<Segment>,
 }
 
+/// What the ELF header says, but for what follows from the sections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub file_type: FileType,
@@ -62,10 +66,12 @@ impl Flags {
     /// Plain SASS.
     pub const SASS: u32 = 4;
 
+    /// Flags of these parts.
     pub fn new(kind: u32, sm: u16, cuinfo_section: u8) -> Flags {
         Flags(kind & 0xff | u32::from(sm) << 8 | u32::from(cuinfo_section) << 24)
     }
 
+    /// [`Flags::SASS`] or [`Flags::CAPSULE`].
     pub fn kind(self) -> u32 {
         self.0 & 0xff
     }
@@ -78,6 +84,7 @@ impl Header {
     }
 }
 
+/// A section: its header, and its content by type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     pub name: String,
@@ -119,6 +126,7 @@ pub enum Body {
     Prototypes(Vec<Prototype>),
 }
 
+/// A row of the symbol table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
     pub name: String,
@@ -150,13 +158,16 @@ impl Symbol {
 pub struct SymbolOther(pub u8);
 
 impl SymbolOther {
+    /// Of a kernel.
     pub const ENTRY: SymbolOther = SymbolOther(0x10);
     /// Of a variable.
     pub const MANAGED: SymbolOther = SymbolOther(4);
     /// In constant memory, with internal visibility: parameters and literals of a relocatable file.
     pub const INTERNAL: SymbolOther = SymbolOther(1);
+    /// See `INTERNAL`.
     pub const INTERNAL_CONSTANT: SymbolOther = SymbolOther(MemorySpace::CONSTANT.0 << 5 | 1);
 
+    /// Of a variable in this memory.
     pub fn in_space(space: MemorySpace) -> SymbolOther {
         SymbolOther(space.0 << 5)
     }
@@ -176,6 +187,7 @@ impl SymbolOther {
         self.0 & SymbolOther::ENTRY.0 != 0
     }
 
+    /// The memory that a variable is in.
     pub fn space(self) -> MemorySpace {
         MemorySpace(self.0 >> 5)
     }
@@ -193,6 +205,7 @@ pub enum Home {
 }
 
 impl Home {
+    /// By `st_shndx`.
     pub fn from_index(index: u16) -> Home {
         match index {
             symbol_home::UNDEFINED => Home::Undefined,
@@ -203,6 +216,7 @@ impl Home {
         }
     }
 
+    /// As `st_shndx`.
     pub fn to_index(self) -> u16 {
         match self {
             Home::Undefined => symbol_home::UNDEFINED,
@@ -217,6 +231,7 @@ impl Home {
     }
 }
 
+/// A row of a relocation section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reloc {
     pub offset: u64,
@@ -235,13 +250,14 @@ pub struct Segment {
     pub align: u64,
 }
 
+/// What of the file a segment covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// The program headers themselves.
     ProgramHeaders,
     /// The sections from `first` to `last`.
     Sections { first: usize, last: usize },
-    /// Anything else, as it stands in the file.
+    /// Anything else, as it is in the file.
     Fixed { offset: u64, file_size: u64, memory_size: u64 },
 }
 
@@ -259,8 +275,8 @@ impl Object {
         }
     }
 
-    /// Bytes before a kernel's first parameter: it lies at a multiple of its alignment in the bank, where all of them begin
-    /// at 0x210 on Hopper, which is none of 64.
+    /// Bytes before a kernel's first parameter: it is at a multiple of its alignment in the bank, where all of them
+    /// begin at 0x210 on Hopper, which is none of 64.
     pub fn first_parameter(&self, kernel: &str) -> usize {
         let attributes = self.attributes(&format!(".nv.info.{kernel}")).iter();
         let offsets = attributes.filter_map(|attribute| match &attribute.value {

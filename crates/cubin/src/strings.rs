@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 /// NUL-terminated strings, named by offset. Keeps the order and the leftovers of the file it came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StringTable {
+    /// As they are in the section.
     pub bytes: Vec<u8>,
 }
 

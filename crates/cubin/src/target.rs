@@ -138,6 +138,7 @@ impl Target {
 }
 
 impl Generation {
+    /// The generation of a layout of files.
     pub fn of(container: Container) -> &'static Generation {
         match container {
             Container::UpTo89 => &UP_TO_89,

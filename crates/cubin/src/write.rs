@@ -46,7 +46,7 @@ impl Object {
         Ok(out)
     }
 
-    /// `e_shnum`; without it the count stands in the header of the null section.
+    /// `e_shnum`; without it the count is in the header of the null section.
     fn short_section_count(&self) -> Option<u16> {
         u16::try_from(self.sections.len()).ok().filter(|&count| count < elf::symbol_home::FIRST_RESERVED)
     }

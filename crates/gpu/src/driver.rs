@@ -90,7 +90,7 @@ const LAUNCH_PARAM_SIZE: usize = 2;
 const TENSOR_ELEMENTS: [&str; 12] =
     ["u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32.ftz", "tf32"];
 
-/// A tensor map must lie at a multiple of 64.
+/// A tensor map must be at a multiple of 64.
 #[repr(align(64))]
 struct Aligned([u8; MAP_BYTES]);
 
@@ -311,7 +311,7 @@ impl Device {
         Ok(&self.calls)
     }
 
-    /// Gives something back. There is nobody to tell about a failure: after a sticky error all of these fail.
+    /// Gives something back. There is no caller to tell about a failure: after a sticky error all of these fail.
     fn release(&self, give_back: impl FnOnce(&Calls) -> Code) {
         if let Ok(calls) = self.enter() {
             give_back(calls);
@@ -340,7 +340,7 @@ impl<'d> Module<'d> {
         let calls = device.enter()?;
         let mut handle = null_mut();
         // SAFETY: the driver takes the image's length from its headers; `whole_cubin` has seen that all
-        // that they point to lies within the slice. The driver copies what it keeps.
+        // that they point to is within the slice. The driver copies what it keeps.
         let code = unsafe { (calls.module_load)(&mut handle, image.as_ptr().cast()) };
         calls.check("cuModuleLoadData", code)?;
         Ok(Module { device, handle, object })
@@ -382,7 +382,7 @@ struct LaunchConfig {
     attribute_count: c_uint,
 }
 
-/// CUlaunchAttribute: 64 bytes of value behind its number and its padding.
+/// CUlaunchAttribute: 64 bytes of value after its number and its padding.
 #[repr(C, align(8))]
 struct LaunchAttribute {
     number: c_uint,
@@ -569,7 +569,7 @@ impl Drop for Event<'_> {
     }
 }
 
-/// Reads a cubin and makes sure that nothing that its headers name lies outside of `image`.
+/// Reads a cubin and makes sure that nothing that its headers name is outside of `image`.
 fn whole_cubin(image: &[u8]) -> Result<cubin::Object, Error> {
     let object = cubin::Object::read(image).map_err(|error| Error::BadImage(error.to_string()))?;
     let outside = object.segments.iter().any(|segment| match segment.extent {

@@ -1,7 +1,7 @@
 //! Run lines on a GPU.
 //!
-//! Every buffer lies between two guards of known bytes, so that a kernel that writes past the end is caught
-//! even where the memory behind belongs to the process.
+//! Every buffer is between two guards of known bytes, so that a kernel that writes past the end is caught
+//! even where the memory after it belongs to the process.
 
 use crate::driver::{Buffer, Device, Error, Event, Launch, Module};
 use crate::runline::{Contents, Mismatch, Object, Run};

@@ -2,7 +2,7 @@
 //!
 //! The process that the user starts never touches the GPU. It starts a worker, which is itself with
 //! `--worker N`, to execute the runs from number N on, and prints the verdicts that come back, one line per
-//! run. A worker that crashes, hangs or loses the GPU costs one run: the next worker goes on behind it.
+//! run. A worker that crashes, hangs or loses the GPU costs one run: the next worker goes on after it.
 
 mod supervise;
 mod worker;

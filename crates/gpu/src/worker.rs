@@ -16,7 +16,7 @@ pub fn work(options: &Options, jobs: &[Job]) -> Result<ExitCode, String> {
     if options.worker == Some(0) {
         eprintln!("{}", describe(&device).map_err(|error| error.to_string())?);
     }
-    // Runs of one file stand together, so that one module is enough.
+    // Runs of one file are adjacent, so that one module is enough.
     for jobs in jobs.chunk_by(|a, b| std::ptr::eq(a.pair, b.pair)) {
         let Some(Job { pair, .. }) = jobs.first() else { continue };
         let module = load(&device, &pair.cubin);

@@ -5,6 +5,8 @@
 //! spelling ([`crate::table::Opcode`]). Nested operands (vectors, addresses, argument lists) are ranges of the
 //! same arena. Scopes are statements ([`Stmt::Open`], [`Stmt::Close`]).
 
+#![allow(missing_docs, reason = "types say what they are; fields are named as PTX names them")]
+
 use crate::diag::Span;
 use crate::table::Opcode;
 use crate::target::{Target, Version};
@@ -52,6 +54,7 @@ impl PartialEq for SourceText<'_> {
     }
 }
 
+/// A PTX module: what its header says, its items in order, and the tables that they index.
 #[derive(Debug, PartialEq)]
 pub struct Module<'s> {
     pub source: SourceText<'s>,
@@ -67,6 +70,7 @@ pub struct Module<'s> {
     pub opcodes: Vec<Opcode>,
 }
 
+/// What a symbol stands for, and where it is declared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SymbolInfo {
     /// The whole name, or what stands before the number of a member of a range.
@@ -76,6 +80,7 @@ pub struct SymbolInfo {
     pub span: Span,
 }
 
+/// What a symbol stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SymbolKind {
     /// A module variable, a function's variable, or a `.param` variable in a body or an entry's list.
@@ -97,6 +102,7 @@ pub enum SymbolKind {
     Alias(Symbol),
 }
 
+/// A state space that variables are declared in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     Global,
@@ -108,6 +114,7 @@ pub enum Space {
 }
 
 impl Space {
+    /// As it is written: `.global`.
     pub fn text(self) -> &'static str {
         match self {
             Space::Global => ".global",
@@ -120,6 +127,7 @@ impl Space {
     }
 }
 
+/// A declaration or directive at module scope.
 #[derive(Debug, PartialEq)]
 pub enum Item<'s> {
     Variable(Variable),
@@ -138,6 +146,7 @@ pub struct Alias {
     pub span: Span,
 }
 
+/// `.extern`, `.visible`, `.weak`, `.common`; none of them: local to the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Linkage {
     pub external: bool,
@@ -146,6 +155,7 @@ pub struct Linkage {
     pub common: bool,
 }
 
+/// A declaration of one variable, or of a range of them.
 #[derive(Debug, PartialEq)]
 pub struct Variable {
     pub linkage: Linkage,
@@ -172,6 +182,7 @@ pub struct Ptr {
     pub align: Option<u32>,
 }
 
+/// `.attribute(…)` of a variable or function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribute {
     Managed,
@@ -179,6 +190,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
+    /// The name in the parentheses.
     pub fn word(&self) -> &'static str {
         match self {
             Attribute::Managed => ".managed",
@@ -187,6 +199,7 @@ impl Attribute {
     }
 }
 
+/// What a variable holds at first; floats are bits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Initialiser {
     Int(u64),
@@ -204,6 +217,7 @@ pub enum Initialiser {
     Fields(Vec<(Name, FieldValue)>),
 }
 
+/// The value of a field of a texture or sampler variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldValue {
     Int(u64),
@@ -211,6 +225,7 @@ pub enum FieldValue {
     Word(Name),
 }
 
+/// `.entry` or `.func`.
 #[derive(Debug, PartialEq)]
 pub struct Function<'s> {
     pub entry: bool,
@@ -238,6 +253,7 @@ pub struct Param {
     pub span: Span,
 }
 
+/// Where a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamPlace {
     Memory(Symbol),
@@ -274,6 +290,7 @@ pub struct FunctionDirective<'s> {
     pub span: Span,
 }
 
+/// What is between the braces of a function, scopes flattened; statements index the arena of operands.
 #[derive(Debug, Default, PartialEq)]
 pub struct Body<'s> {
     pub stmts: Vec<Stmt<'s>>,
@@ -282,6 +299,7 @@ pub struct Body<'s> {
     pub regs: Vec<RegDecl>,
 }
 
+/// One register of a `.reg` statement, or a range of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegDecl {
     /// The whole name, or what stands before `<` of a range.
@@ -314,6 +332,7 @@ pub struct Range {
     pub len: u32,
 }
 
+/// A statement of a function body.
 #[derive(Debug, PartialEq)]
 pub enum Stmt<'s> {
     Inst(Inst),
@@ -334,6 +353,7 @@ pub enum Stmt<'s> {
     Alias(Box<Alias>),
 }
 
+/// An instruction: what depends on the spelling of its opcode alone is in [`Module::opcodes`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inst {
     pub opcode: OpcodeId,
@@ -342,6 +362,7 @@ pub struct Inst {
     pub span: Span,
 }
 
+/// `@%p`, `@!%p`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
     pub predicate: Predicate,
@@ -366,6 +387,7 @@ impl Guard {
     }
 }
 
+/// An operand; those with parts name a run of [`Body::operands`]. Floats are bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operand {
     Reg(Reg),
@@ -438,6 +460,7 @@ impl Part {
         known.then_some(Part(bytes))
     }
 
+    /// As it is written, with its dot.
     pub fn text(&self) -> &str {
         let len = self.0.iter().position(|b| *b == 0).unwrap_or(self.0.len());
         std::str::from_utf8(&self.0[..len]).unwrap_or("")
@@ -456,6 +479,7 @@ impl Part {
     }
 }
 
+/// `.loc file line column`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loc {
     pub file: u32,
@@ -466,6 +490,7 @@ pub struct Loc {
     pub span: Span,
 }
 
+/// Where the code of a `.loc` was inlined.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inlined {
     pub function: Name,
@@ -475,6 +500,7 @@ pub struct Inlined {
     pub column: u32,
 }
 
+/// `.file index "path"`
 #[derive(Debug, PartialEq)]
 pub struct File<'s> {
     pub index: u32,
@@ -491,6 +517,7 @@ pub struct Section<'s> {
     pub lines: Vec<SectionLine<'s>>,
 }
 
+/// A line of a DWARF section.
 #[derive(Debug, PartialEq)]
 pub enum SectionLine<'s> {
     Label(&'s str),
@@ -498,6 +525,7 @@ pub enum SectionLine<'s> {
     Data(Type, Vec<&'s str>),
 }
 
+/// `label: .branchtargets …;` or `label: .calltargets …;`
 #[derive(Debug, PartialEq)]
 pub struct Targets {
     pub label: Symbol,
@@ -507,6 +535,7 @@ pub struct Targets {
     pub span: Span,
 }
 
+/// `label: .callprototype …;`
 #[derive(Debug, PartialEq)]
 pub struct Prototype<'s> {
     pub label: Symbol,

@@ -9,7 +9,9 @@ use std::fmt::Write;
 /// The closing line after any error of the front end.
 pub const ABORTED: &str = "ptxas fatal   : Ptx assembly aborted due to errors";
 
+/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub enum Severity {
     Info,
     Warning,
@@ -31,6 +33,7 @@ impl Severity {
 
 /// A half-open range of byte offsets of the source. It never takes part in comparisons of trees.
 #[derive(Clone, Copy, Debug, Default, Eq)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub struct Span {
     pub start: u32,
     pub end: u32,
@@ -44,16 +47,20 @@ impl PartialEq for Span {
 }
 
 impl Span {
+    /// From byte to byte.
     pub fn new(start: usize, end: usize) -> Span {
         Span { start: start as u32, end: end as u32 }
     }
 
+    /// From the start of this one to the end of that one.
     pub fn to(self, end: Span) -> Span {
         Span { start: self.start, end: end.end }
     }
 }
 
+/// Something that ptxas would say about a module.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub struct Diagnostic {
     pub severity: Severity,
     /// The file that a line marker of the source names, if that is not the module's own.

@@ -11,6 +11,8 @@
 //! opcode is and [`check`] whether an instruction's operands fit it. All that depends on an opcode's spelling
 //! alone is decided once per spelling. Nothing here knows a machine, and no input makes it panic.
 
+#![deny(missing_docs)]
+
 pub mod ast;
 mod check;
 pub mod diag;
@@ -42,6 +44,7 @@ pub struct Options {
 }
 
 impl Options {
+    /// The options for a file of this name.
     pub fn for_file(file: &str) -> Options {
         Options { file: file.to_string(), ..Options::default() }
     }
@@ -52,6 +55,7 @@ impl Options {
 pub struct Parsed<'s> {
     /// `None` after a fatal error.
     pub module: Option<Module<'s>>,
+    /// In the order in which ptxas says them.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -6,6 +6,8 @@
 use crate::target::Version;
 use crate::types::{Class, Type};
 
+/// A special register; `sm` and `version` are the first that have it.
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub struct SpecialReg {
     pub name: &'static str,
     /// The type of the value, or of each component.

@@ -7,12 +7,14 @@ use targets::{PTX_TARGETS, PtxTarget};
 
 /// A `.version`: major and minor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub struct Version {
     pub major: u8,
     pub minor: u8,
 }
 
 impl Version {
+    /// `.version major.minor`
     pub const fn new(major: u8, minor: u8) -> Version {
         Version { major, minor }
     }
@@ -56,10 +58,12 @@ impl Target {
         &PTX_TARGETS[self.0 as usize]
     }
 
+    /// `sm_90a`
     pub fn name(self) -> &'static str {
         self.info().name
     }
 
+    /// 90 of `sm_90a`.
     pub fn sm(self) -> u16 {
         self.info().sm
     }
@@ -69,10 +73,12 @@ impl Target {
         targets::Target::of_sm(self.info().chip)
     }
 
+    /// `a`, `f` or none.
     pub fn suffix(self) -> Suffix {
         self.info().suffix
     }
 
+    /// The first version that accepts it.
     pub fn since(self) -> Version {
         let (major, minor) = self.info().since;
         Version::new(major, minor)

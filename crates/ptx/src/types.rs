@@ -2,7 +2,9 @@
 
 use crate::words::Word;
 
+/// What the bits of a value mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub enum Class {
     /// Untyped bits.
     Bits,
@@ -80,15 +82,25 @@ const TYPES: &[(&str, u16, Class, bool)] = &[
 ];
 
 impl Type {
+    /// `.b8`
     pub const B8: Type = Type(0);
+    /// `.b16`
     pub const B16: Type = Type(1);
+    /// `.b32`
     pub const B32: Type = Type(2);
+    /// `.b64`
     pub const B64: Type = Type(3);
+    /// `.u32`
     pub const U32: Type = Type(7);
+    /// `.u64`
     pub const U64: Type = Type(8);
+    /// `.s64`
     pub const S64: Type = Type(12);
+    /// `.f32`
     pub const F32: Type = Type(18);
+    /// `.f64`
     pub const F64: Type = Type(20);
+    /// `.pred`
     pub const PRED: Type = Type(21);
 
     /// From the name without its dot.
@@ -96,6 +108,7 @@ impl Type {
         TYPES.iter().position(|t| t.0 == name).map(|i| Type(i as u8))
     }
 
+    /// The type that a modifier names.
     pub fn of_word(word: Word) -> Option<Type> {
         Type::find(&word.text()[1..])
     }
@@ -125,6 +138,7 @@ impl Type {
         self.bits().div_ceil(8)
     }
 
+    /// What its bits mean.
     pub fn class(self) -> Class {
         TYPES[self.0 as usize].2
     }
@@ -134,14 +148,17 @@ impl Type {
         TYPES[self.0 as usize].3
     }
 
+    /// Is it a floating-point type (not a packed one)?
     pub fn is_float(self) -> bool {
         self.class() == Class::Float
     }
 
+    /// Is it `.uN` or `.sN`?
     pub fn is_int(self) -> bool {
         matches!(self.class(), Class::Unsigned | Class::Signed)
     }
 
+    /// Is it `.sN`?
     pub fn is_signed(self) -> bool {
         self.class() == Class::Signed
     }

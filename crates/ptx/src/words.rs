@@ -41,7 +41,9 @@ const TOLD_TWICE: &[(&str, &str, &str)] = &[
 pub struct Turn(u16);
 
 impl Turn {
+    /// Before all others.
     pub const FIRST: Turn = Turn(0);
+    /// After all others.
     pub const LAST: Turn = Turn(u16::MAX);
 
     /// The turn of what is said about a word that doesn't belong.
@@ -73,6 +75,7 @@ impl Word {
         WORDS[self.0 as usize].0
     }
 
+    /// What it says.
     pub fn kind(self) -> Kind {
         WORDS[self.0 as usize].1
     }

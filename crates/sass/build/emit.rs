@@ -16,7 +16,12 @@ pub fn rust(table: &Table) -> Result<String, String> {
     let mut out = String::new();
     names(&mut out, &forms);
     let mut by_code: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
-    writeln!(out, "pub static FORMS: [Form; {}] = [", forms.len()).unwrap();
+    writeln!(
+        out,
+        "/// Every form, the forms of an operation together.\npub static FORMS: [Form; {}] = [",
+        forms.len()
+    )
+    .unwrap();
     let mut errors = BTreeSet::new();
     for (index, form) in forms.iter().enumerate() {
         by_code.entry(form.code).or_default().push(index);

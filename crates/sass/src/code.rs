@@ -9,6 +9,7 @@ use std::fmt;
 /// Why an instruction has no encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EncodeError {
+    /// Its control code has none.
     Control(ControlError),
     /// The operand at this position does not fit its field.
     Operand(usize),

@@ -1,4 +1,4 @@
-//! The control code: when an instruction may issue and whom it tells that it is done.
+//! The control code: when an instruction may issue, and which scoreboards it raises and waits for.
 //!
 //! Text form: `wait:read:write:yield:stall`, for example `03:-:1:Y:05` (wait for barriers 0 and 1, signal the
 //! write on barrier 1, may yield, stall 5) or `--:-:-:-:01`.
@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// When an instruction may issue, and which scoreboards it raises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Control {
     /// Cycles until the next instruction of the warp may issue, 0..=15.

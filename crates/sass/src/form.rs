@@ -17,6 +17,7 @@ pub struct Bits {
 }
 
 impl Bits {
+    /// Bits of all pieces together.
     pub fn width(self) -> u32 {
         self.width.iter().map(|&width| u32::from(width)).sum()
     }
@@ -26,7 +27,7 @@ impl Bits {
         (1 << self.width()) - 1
     }
 
-    /// Where each piece lies, with a mask of its width; pieces are at most 64 bits wide.
+    /// Where each piece is, with a mask of its width; pieces are at most 64 bits wide.
     fn pieces(&self) -> impl DoubleEndedIterator<Item = (u8, u8, u64)> {
         let pieces = self.lo.iter().zip(&self.width).filter(|(_, width)| **width > 0);
         pieces.map(|(&lo, &width)| (lo, width, u64::MAX >> (64 - width)))
@@ -57,18 +58,23 @@ impl Bits {
 /// One way to encode an operation: a row of the table, with the kinds of its operands settled.
 #[derive(Debug)]
 pub struct Form {
+    /// The operation.
     pub op: Op,
+    /// The encodings that have it.
     pub isas: IsaSet,
+    /// What runs it.
     pub class: Class,
     /// `P`, or `V` where a uniform predicate guards.
     pub guard: Kind,
+    /// In the order of the text.
     pub mods: &'static [Mod],
+    /// The operands, in the order of the text.
     pub slots: &'static [Slot],
     pub(crate) base: u128,
     pub(crate) fields: u128,
     /// Operand-cache lanes that the form has an operand for.
     pub lanes: u8,
-    /// Where the row stands, for messages.
+    /// Where the row is, for messages.
     pub line: &'static str,
     /// The families (`Kind::family`) of operands that some slot takes, and of those that must be given.
     takes: u16,
@@ -173,8 +179,15 @@ impl Form {
 pub enum Mod {
     /// Always printed, takes no bits.
     Literal(M),
-    /// A field of the word. With `slot`, it is printed behind that operand instead of the operation.
-    Field { values: &'static [(M, u8)], at: Bits, slot: Option<usize> },
+    /// A field of the word. With `slot`, it is printed after that operand instead of the operation.
+    Field {
+        /// Each name and its number.
+        values: &'static [(M, u8)],
+        /// Where the number is in the word.
+        at: Bits,
+        /// The position of the operand.
+        slot: Option<usize>,
+    },
     /// Takes no bits: the first name whose conditions on the operands hold (IMAD.MOV, IMAD.SHL).
     Alias(&'static [(M, &'static [(usize, When)])]),
 }
@@ -182,8 +195,11 @@ pub enum Mod {
 /// A condition of an alias on one operand.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
+    /// It is zero or RZ.
     Zero,
+    /// It is a power of two above one, and not 0x10000, which nvdisasm does not count.
     PowerOfTwo,
+    /// It is this number.
     Is(i64),
 }
 
@@ -210,12 +226,17 @@ pub enum Kind {
     ConstU,
     /// `cx[UR][offset]`.
     Bindless,
+    /// A signed number.
     Signed,
+    /// An unsigned number.
     Unsigned,
     /// Unsigned, printed in base ten.
     Decimal,
+    /// The bits of a single.
     Float,
+    /// The bits of a half.
     Half,
+    /// The bits of a bfloat16.
     Bfloat,
     /// The high 32 bits of a double.
     Double,
@@ -250,6 +271,7 @@ impl Kind {
         }
     }
 
+    /// A number in the instruction itself.
     pub fn is_immediate(self) -> bool {
         matches!(
             self,
@@ -267,6 +289,7 @@ impl Kind {
 /// When an operand is left out of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hide {
+    /// It is always printed.
     Never,
     /// PT, RZ, URZ or zero.
     Default,
@@ -276,23 +299,29 @@ pub enum Hide {
     Ones,
 }
 
+/// What an instruction does with a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
+    /// It writes it.
     Def,
+    /// It reads it.
     Use,
 }
 
 /// Registers of an operand: `count` times what each named modifier's value stands for.
 #[derive(Debug)]
 pub struct Words {
+    /// Registers, if no modifier changes it.
     pub count: u16,
-    /// So many of the first are named and not touched: beside A in registers, a descriptor of B stands in the upper two
+    /// So many of the first are named and not touched: beside A in registers, a descriptor of B is in the upper two
     /// of four.
     pub unused: u16,
+    /// The positions of the modifiers that multiply it.
     pub by: &'static [usize],
 }
 
 impl M {
+    /// As it is printed.
     pub fn name(self) -> &'static str {
         // `Empty` and `Undefined` come before the names.
         (self as usize).checked_sub(2).map_or("", |index| M_NAMES[index].1)
@@ -303,12 +332,14 @@ impl M {
         (self as usize).checked_sub(2).is_some_and(|index| HAS_DOT[index])
     }
 
+    /// The modifier that is printed so.
     pub fn from_name(name: &str) -> Option<M> {
         M_NAMES.binary_search_by(|(_, text)| (*text).cmp(name)).ok().map(|index| M_NAMES[index].0)
     }
 }
 
 impl Op {
+    /// As it is printed.
     pub fn name(self) -> &'static str {
         OP_NAMES[self as usize].1
     }
@@ -318,6 +349,7 @@ impl Op {
         Form::of(self).first().is_some_and(|form| form.class == Class::Gmma)
     }
 
+    /// The operation that is printed so.
     pub fn from_name(name: &str) -> Option<Op> {
         OP_NAMES.binary_search_by(|(_, text)| (*text).cmp(name)).ok().map(|index| OP_NAMES[index].0)
     }
@@ -334,46 +366,57 @@ impl Slot {
 /// One operand position.
 #[derive(Debug)]
 pub struct Slot {
+    /// What it takes.
     pub kind: Kind,
+    /// Where its value is in the word.
     pub at: Bits,
     /// An immediate or offset is stored divided by `1 << shift`; a register printed `again` is this much higher.
     pub shift: u8,
     /// The values of a `Name`.
     pub names: &'static [(M, u8)],
+    /// The word of a `Literal`.
     pub literal: M,
+    /// The bit for `-x`.
     pub neg: Option<u8>,
+    /// The bit for `|x|`.
     pub abs: Option<u8>,
+    /// The bit for `!p`.
     pub not: Option<u8>,
     /// `neg` means bitwise complement; for a predicate: it is stored as 7 - p.
     pub inverts: bool,
     /// Operand-cache lane that a `.reuse` of this operand sets.
     pub lane: Option<u8>,
+    /// When the text leaves it out.
     pub hide: Hide,
+    /// Read or written.
     pub role: Role,
+    /// How many registers.
     pub words: Words,
     /// The text that opens the brackets around this operand, or nothing.
     pub frame: &'static str,
+    /// It is the first in its brackets.
     pub opens: bool,
+    /// It is the last in its brackets.
     pub closes: bool,
     /// Separated from the operand before by a space alone.
     pub spaced: bool,
-    /// Printed behind the register, always.
+    /// Printed after the register, always.
     pub suffix: M,
     /// The operand before, printed once more: it has no bits of its own.
     pub again: bool,
-    /// What is printed behind the operand follows the closing bracket: `gdesc[UR4].tnspA`.
+    /// What is printed after the operand follows the closing bracket: `gdesc[UR4].tnspA`.
     pub outside: bool,
     /// In the word, but not in nvdisasm's text: the descriptor register of sm_80 to sm_89.
     pub silent: bool,
-    /// RZ, URZ or PT may not stand here.
+    /// RZ, URZ or PT may not be here.
     pub nonzero: bool,
-    /// An offset that is printed signed even when it stands alone in its brackets.
+    /// An offset that is printed signed even when it is alone in its brackets.
     pub signed_alone: bool,
-    /// What is printed behind the operand stands inside the bars: `|R6.H1|`, but `|R6|.H1_H1` in arithmetic.
+    /// What is printed after the operand is inside the bars: `|R6.H1|`, but `|R6|.H1_H1` in arithmetic.
     pub inside: bool,
     /// nvdisasm writes `c[0x0] [0x4]` in packed-half operations.
     pub spaced_bank: bool,
-    /// The signs that may stand here: `inst::flag`.
+    /// The signs that may be here: `inst::flag`.
     pub(crate) allows: u8,
 }
 
@@ -392,7 +435,7 @@ pub enum Class {
     Hmma2,
     /// Double precision at full rate: sm_90 and sm_100.
     Double,
-    /// Double precision at a low rate, behind a scoreboard: the other targets.
+    /// Double precision at a low rate, with a scoreboard: the other targets.
     Fp64,
     /// HMMA, IMMA, QMMA, BMMA, DMMA.
     Tensor,
@@ -424,6 +467,7 @@ pub struct Scoreboards {
 }
 
 impl Class {
+    /// Which scoreboards its instructions need.
     pub fn scoreboards(self) -> Scoreboards {
         let (write, read) = match self {
             Class::Xu | Class::Load | Class::UniformLoad | Class::Fp64 => (true, true),

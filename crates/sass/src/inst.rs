@@ -6,12 +6,14 @@ use std::fmt;
 /// Most operands, and most modifiers, that a form has.
 pub(crate) const MAX_OPERANDS: usize = 14;
 pub(crate) const MAX_MODIFIERS: usize = 16;
-/// Most names behind one operand.
+/// Most names after one operand.
 const MAX_SUFFIXES: usize = 4;
 
 /// The registers that read as zero, and the predicates that read as true.
 pub const RZ: u8 = 255;
+/// See [`RZ`].
 pub const URZ: u8 = 255;
+/// See [`RZ`].
 pub const PT: u8 = 7;
 
 pub(crate) mod flag {
@@ -25,13 +27,14 @@ pub(crate) mod flag {
 /// The value of one operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operand {
+    /// What it is.
     pub kind: Kind,
     pub(crate) flags: u8,
     /// Constant bank.
     pub bank: u8,
     /// The register inside `c[][R+…]`, `c[][UR+…]` and `cx[UR][…]`.
     pub index: u8,
-    /// What is printed behind the register (`.H0_H0`), when building; an `Inst` keeps it with its modifiers.
+    /// What is printed after the register (`.H0_H0`), when building; an `Inst` keeps it with its modifiers.
     pub(crate) suffixes: [M; MAX_SUFFIXES],
     /// Register number, immediate bits, or number of a name.
     pub value: i64,
@@ -85,14 +88,17 @@ impl Operand {
         self
     }
 
+    /// `-x` or `~x`
     pub fn is_neg(self) -> bool {
         self.flags & (flag::NEG | flag::INV) != 0
     }
 
+    /// `|x|`
     pub fn is_abs(self) -> bool {
         self.flags & flag::ABS != 0
     }
 
+    /// `!p`
     pub fn is_not(self) -> bool {
         self.flags & flag::NOT != 0
     }
@@ -112,18 +118,22 @@ pub mod operands {
     use super::{Operand, PT, RZ, URZ, flag};
     use crate::form::{Kind, M};
 
+    /// General register.
     pub const fn r(n: u8) -> Operand {
         Operand::of(Kind::R, n as i64)
     }
 
+    /// Uniform register.
     pub const fn ur(n: u8) -> Operand {
         Operand::of(Kind::U, n as i64)
     }
 
+    /// Predicate.
     pub const fn p(n: u8) -> Operand {
         Operand::of(Kind::P, n as i64)
     }
 
+    /// Uniform predicate.
     pub const fn up(n: u8) -> Operand {
         Operand::of(Kind::V, n as i64)
     }
@@ -133,18 +143,22 @@ pub mod operands {
         Operand::of(Kind::B, n as i64)
     }
 
+    /// The general register that reads as zero.
     pub const fn rz() -> Operand {
         r(RZ)
     }
 
+    /// The uniform register that reads as zero.
     pub const fn urz() -> Operand {
         ur(URZ)
     }
 
+    /// The predicate that reads as true.
     pub const fn pt() -> Operand {
         p(PT)
     }
 
+    /// The uniform predicate that reads as true.
     pub const fn upt() -> Operand {
         up(PT)
     }
@@ -206,28 +220,36 @@ pub mod operands {
 /// `@P0`, `@!UP3`; which register file follows from the form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guard {
+    /// Its number; [`PT`]: none.
     pub predicate: u8,
+    /// `@!P`
     pub not: bool,
 }
 
 impl Guard {
+    /// No guard.
     pub const ALWAYS: Guard = Guard { predicate: PT, not: false };
 
+    /// `@P`
     pub fn of(predicate: u8) -> Guard {
         Guard { predicate, not: false }
     }
 
+    /// `@!P`
     pub fn not(predicate: u8) -> Guard {
         Guard { predicate, not: true }
     }
 }
 
+/// A machine instruction: its form, and values for all that the form leaves open.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Inst {
     pub(crate) form: &'static Form,
+    /// Where it is false, the instruction does nothing.
     pub guard: Guard,
     pub(crate) mods: [u8; MAX_MODIFIERS],
     pub(crate) operands: [Operand; MAX_OPERANDS],
+    /// Its control code.
     pub control: crate::Control,
 }
 
@@ -267,19 +289,23 @@ impl Inst {
         (self.form == &RAW).then(|| half(0) << 64 | half(1))
     }
 
+    /// The row of the table that it is encoded by.
     pub fn form(&self) -> &'static Form {
         self.form
     }
 
+    /// The operation.
     pub fn op(&self) -> Op {
         self.form.op
     }
 
+    /// The same with this guard.
     pub fn guarded(mut self, guard: Guard) -> Inst {
         self.guard = guard;
         self
     }
 
+    /// The same with this control code.
     pub fn controlled(mut self, control: crate::Control) -> Inst {
         self.control = control;
         self
@@ -298,11 +324,12 @@ impl Inst {
             .filter(|&m| m != M::Empty)
     }
 
+    /// Does the operation's text carry this modifier?
     pub fn has(&self, modifier: M) -> bool {
         self.modifiers().any(|m| m == modifier)
     }
 
-    /// The names that stand behind the operand at `slot`: `H0_H0`, `X4`; what is always printed aside.
+    /// The names that follow the operand at `slot`: `H0_H0`, `X4`; what is always printed aside.
     pub fn suffixes(&self, slot: usize) -> impl Iterator<Item = M> + '_ {
         let behind = move |index: &usize| matches!(self.form.mods[*index], Mod::Field { slot: Some(owner), .. } if owner == slot);
         let names = (0..self.form.mods.len()).filter(behind).map(|index| self.modifier(index));
@@ -389,9 +416,13 @@ impl fmt::Debug for Inst {
 /// A run of registers of one file that an instruction touches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
+    /// `R`, `U`, `P`, `V` or `B`.
     pub file: Kind,
+    /// The lowest register.
     pub first: u8,
+    /// How many there are.
     pub count: u16,
+    /// Read or written.
     pub role: Role,
 }
 

@@ -7,6 +7,7 @@ pub use targets::Isa;
 pub struct IsaSet(pub(crate) u16);
 
 impl IsaSet {
+    /// Is it one of them?
     pub fn contains(self, isa: Isa) -> bool {
         self.0 >> isa as u16 & 1 == 1
     }

@@ -5,23 +5,30 @@
 //!   its inputs or outputs). Distances depend on the two ports and on the target alone, so a scheduler looks a pair up
 //!   in a table: [`Model::raw`], [`Model::waw`], [`Model::war`].
 //! * A [`Need`] is a distance in cycles between the two issues, and for a *late* port also a signal: the first
-//!   instruction must count on a scoreboard that somebody has waited for before the second one issues.
+//!   instruction must count on a scoreboard that is waited for before the second one issues.
 //! * A scoreboard that is waited for sooner than [`VISIBLE`] cycles after it was set does not hold the waiter back.
 //! * A late unit works in order: [`Unit::reads_before`] and [`Unit::returns_before`] say where the signal of a later
 //!   instruction speaks for an earlier one, so that one barrier on the last of a run is enough.
 //!
 //! The distances were measured in code that ptxas 13.0 emits (`cargo xtask probe-latency` regenerates
-//! `model/distances.rs`, which says how often each was seen). A pair that was never seen is taken from the safe side:
+//! `model/distances/*.txt`, which say how often each was seen). A pair that was never seen is taken from the safe side:
 //! the longest on other targets; else the longest distance that was seen from this result, or to this source from the
 //! plainest units, whichever is longer; of a result of which nothing was seen, [`UNKNOWN`]. `probe-latency --unknown`
 //! and `--waits` list such pairs. Nothing here was measured on a GPU.
 
 pub mod cache;
-mod distances;
 pub mod issue;
+mod ports;
 mod unit;
 
-pub use unit::{Part, Port, Touch, Touches, Unit};
+/// `distances/*.txt`, made static by the build script.
+mod distances {
+    use super::{Isa, Model, Part, Row, Unit};
+    include!(concat!(env!("OUT_DIR"), "/distances.rs"));
+}
+
+pub use ports::{Part, Unit};
+pub use unit::{Port, Touch, Touches};
 
 use crate::inst::Inst;
 use crate::isa::Isa;
@@ -41,7 +48,7 @@ pub enum Signal {
     Read,
 }
 
-/// What must lie between two instructions that touch the same register.
+/// What must be between two instructions that touch the same register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
     /// Cycles from the issue of the first to the issue of the second.
@@ -61,24 +68,13 @@ pub struct Model {
     interval: [u8; Unit::COUNT],
 }
 
-/// Made at build time, for a start without delay; hence the plain loops of the constant functions below.
-static MODELS: [Model; Isa::ALL.len()] = [
-    const { Model::build(Isa::Sm75) },
-    const { Model::build(Isa::Sm80) },
-    const { Model::build(Isa::Sm86) },
-    const { Model::build(Isa::Sm89) },
-    const { Model::build(Isa::Sm90) },
-    const { Model::build(Isa::Sm100) },
-    const { Model::build(Isa::Sm103) },
-    const { Model::build(Isa::Sm110) },
-    const { Model::build(Isa::Sm120) },
-];
-
 impl Model {
+    /// The model of an encoding.
     pub fn of(isa: Isa) -> &'static Model {
-        &MODELS[isa as usize]
+        &distances::MODELS[isa as usize]
     }
 
+    /// Evaluated at compile time, for a start without delay; hence the plain loops here and below.
     const fn build(isa: Isa) -> Model {
         let mut interval = [1; Unit::COUNT];
         let mut i = 0;
@@ -90,6 +86,7 @@ impl Model {
         Model { isa, raw: Matrix::of(isa, distances::RAW), waw: Matrix::of(isa, distances::WAW), interval }
     }
 
+    /// The encoding that it is the model of.
     pub fn isa(&self) -> Isa {
         self.isa
     }
@@ -100,6 +97,7 @@ impl Model {
         Touches::of(inst, self.isa)
     }
 
+    /// What runs the instruction.
     pub fn unit(&self, inst: &Inst) -> Unit {
         Unit::of(inst, self.isa)
     }
@@ -185,7 +183,7 @@ struct Matrix {
 /// Enough rows for either matrix.
 const ROWS: usize = 1 + max(firsts(distances::RAW), firsts(distances::WAW)) as usize;
 
-/// How many ports come first in a pair, if the pairs of each stand together; else more than that.
+/// How many ports come first in a pair, if the pairs of each are adjacent; else more than that.
 const fn firsts(seen: &[Row]) -> u8 {
     let (mut count, mut i) = (0, 0);
     while i < seen.len() {

@@ -2,7 +2,7 @@
 //!
 //! The same matching serves compilers (`Inst::new`, `select`, `legal`) and the text parser: modifiers come in
 //! the order of the text, operands that the text leaves out (PT, RZ, zero offsets) may be left out here; so may, in
-//! a builder, predicate results that nobody reads.
+//! a builder, predicate results without a use.
 
 use crate::code::fits;
 use crate::form::{Form, Hide, Kind, M, Mod, Op, Role, Slot};
@@ -36,7 +36,7 @@ impl fmt::Display for SelectError {
 
 impl std::error::Error for SelectError {}
 
-/// What is asked for: modifiers in the order of the text, operands, and, from the parser, how these stood there.
+/// What is asked for: modifiers in the order of the text, operands, and, from the parser, how they were written.
 pub(crate) struct Request<'a, W> {
     pub modifiers: &'a [W],
     pub operands: &'a [Operand],
@@ -46,12 +46,12 @@ pub(crate) struct Request<'a, W> {
     pub origin: i64,
 }
 
-/// How an operand stood in the text.
+/// How an operand was written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     /// The opening text of the brackets around it.
     pub frame: &'a str,
-    /// It stands alone in its brackets.
+    /// It is alone in its brackets.
     pub alone: bool,
 }
 
@@ -114,9 +114,9 @@ pub fn legal(isa: Isa, op: Op, modifiers: &[M], operands: &[Operand]) -> bool {
 /// Words that the table and nvdisasm have, but no machine runs.
 ///
 /// The first two sources of a sum can't both be negated or inverted: an H200 stops with error 715 at
-/// `IADD3 R0, -R0, -R2, R6` and at `IADD3.X R0, ~R0, ~R2, R6`, and computes the other six combinations of each (one word
-/// of a cubin with bits 72, 63 and 75 set in turn). ptxas 13.0.88 never emits them: it has `R, -R, -R` and
-/// `-R, R, -R`. The uniform datapath was not tried, and is taken to be the same.
+/// `IADD3 R0, -R0, -R2, R6` and at `IADD3.X R0, ~R0, ~R2, R6`, and computes the other six combinations of each (one
+/// word of a cubin with bits 72, 63 and 75 set in turn). ptxas 13.0.88 never emits them: it has `R, -R, -R` and `-R, R,
+/// -R`. The uniform datapath was not tried, and is taken to be the same.
 pub fn runs<'o>(op: Op, operands: impl IntoIterator<Item = &'o Operand>) -> bool {
     if !matches!(op, Op::IADD3 | Op::UIADD3) {
         return true;
@@ -255,7 +255,7 @@ fn match_operands<W>(inst: &mut Inst, index: usize, request: &Request<W>, given:
     set_suffixes(inst, index, &[]) && match_operands(inst, index + 1, request, given)
 }
 
-/// Puts one given operand into a slot, if it may stand there.
+/// Puts one given operand into a slot, if it may be there.
 fn take<W>(inst: &mut Inst, index: usize, slot: &Slot, request: &Request<W>, given: usize) -> bool {
     let place = request.places.get(given);
     if place.is_some_and(|place| place.frame != slot.frame) {
@@ -265,7 +265,7 @@ fn take<W>(inst: &mut Inst, index: usize, slot: &Slot, request: &Request<W>, giv
     if slot.kind == Kind::Relative {
         operand.value = operand.value.wrapping_sub(request.origin);
     }
-    // An offset that stands alone in its brackets is printed unsigned.
+    // An offset that is alone in its brackets is printed unsigned.
     let width = slot.at.width();
     let alone = place.is_some_and(|place| place.alone);
     if alone && slot.kind == Kind::Signed && !slot.signed_alone && operand.value >> (width - 1) == 1 {
@@ -287,7 +287,7 @@ fn take<W>(inst: &mut Inst, index: usize, slot: &Slot, request: &Request<W>, giv
     }
     inst.operands[index] = operand;
     let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);
-    // A builder marks what must stand in `tmem[]`, or in `desc[]` where nvdisasm prints it: its operands have no brackets.
+    // A builder marks what must be in `tmem[]`, or in `desc[]` where nvdisasm prints it: its operands have no brackets.
     let explicit = || slot.frame.ends_with("desc[") && !slot.frame.ends_with("udesc[");
     let given = match given.split_first() {
         Some((M::T, rest)) if slot.frame.ends_with("tmem[") => rest,
@@ -302,7 +302,7 @@ fn follows(slot: &Slot, register: i64) -> i64 {
     if register == 255 { register } else { register + i64::from(slot.shift) }
 }
 
-/// Gives the names behind an operand to the fields that belong to it, in order.
+/// Gives the names after an operand to the fields that belong to it, in order.
 fn set_suffixes(inst: &mut Inst, slot: usize, mut given: &[M]) -> bool {
     for (index, m) in inst.form.mods.iter().enumerate() {
         let Mod::Field { values, slot: Some(of), .. } = m else { continue };
@@ -320,7 +320,7 @@ fn set_suffixes(inst: &mut Inst, slot: usize, mut given: &[M]) -> bool {
     given.is_empty()
 }
 
-/// The operand as the slot stores it, or nothing if it may not stand there.
+/// The operand as the slot stores it, or nothing if it may not be there.
 fn convert(slot: &Slot, operand: Operand) -> Option<Operand> {
     if operand.flags & !slot.allows != 0 {
         return None;

@@ -21,9 +21,11 @@ pub enum Number {
     F64High,
     /// One half of a register, the lower one if no suffix says `.H1`: the sign is its bit 15.
     F16,
+    /// The same of a bfloat16.
     Bf16,
     /// Both halves of a register (a suffix may choose one for both): each has a sign.
     F16x2,
+    /// The same of bfloat16.
     Bf16x2,
     /// Two words, each with a sign.
     F32x2,

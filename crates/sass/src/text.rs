@@ -91,7 +91,7 @@ impl At<'_> {
                     f.write_char('+')?;
                 }
                 if alone && slot.kind == Kind::Signed && slot.closes && !slot.signed_alone {
-                    // An offset that stands alone in its brackets is an address: nvdisasm prints it unsigned.
+                    // An offset that is alone in its brackets is an address: nvdisasm prints it unsigned.
                     write!(
                         f,
                         "{:#x}",
@@ -104,7 +104,7 @@ impl At<'_> {
             if slot.closes {
                 match pending.filter(|_| open) {
                     Some(index) if self.lossless => self.operand(f, index)?,
-                    // nvdisasm leaves out the scale of an RZ that stands alone.
+                    // nvdisasm leaves out the scale of an RZ that is alone.
                     Some(index) => {
                         self.value(f, index, &self.inst.form.slots[index], &self.inst.operands[index])?
                     }
@@ -161,7 +161,7 @@ impl At<'_> {
         hidden && !suffixed() && !(self.lossless && (wide() || unclear()))
     }
 
-    /// The names behind an operand, from the modifiers that belong to it.
+    /// The names after an operand, from the modifiers that belong to it.
     fn suffixes(&self, slot: usize) -> impl Iterator<Item = M> {
         let mods = self.inst.form.mods.iter().enumerate();
         mods.filter(move |(_, m)| matches!(m, Mod::Field { slot: Some(of), .. } if *of == slot))
@@ -304,8 +304,8 @@ fn set(f: &mut fmt::Formatter, members: i64) -> fmt::Result {
     f.write_char('}')
 }
 
-/// The signs that FSWZADD gives its two sources in each lane of a quad. The first lane has the highest bits: ptxas takes
-/// the texel of a gradient from it, and adds nothing to its coordinates.
+/// The signs that FSWZADD gives its two sources in each lane of a quad. The first lane has the highest bits: ptxas
+/// takes the texel of a gradient from it, and adds nothing to its coordinates.
 const SWIZZLE: [&str; 4] = ["PP", "PN", "NP", "ZP"];
 
 fn swizzle(f: &mut fmt::Formatter, lanes: i64) -> fmt::Result {
@@ -323,11 +323,13 @@ fn parse_swizzle(word: &str) -> Option<i64> {
 /// Why a line is not an instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ParseError {
+    /// There is no word in it.
     Empty,
     /// No operation of this name.
     Operation(String),
     /// No modifier or operand reads like this.
     Word(String),
+    /// The operation has no such form.
     Select(SelectError),
 }
 
@@ -542,7 +544,7 @@ fn parse_operand(word: &str) -> Option<Operand> {
     Some(if reuse { operand.reuse() } else { operand })
 }
 
-/// Adds the names behind an operand; one name may hold dots (`F32x2.HI_LO`), so the longest that is known wins.
+/// Adds the names after an operand; one name may hold dots (`F32x2.HI_LO`), so the longest that is known wins.
 fn suffixed(mut operand: Operand, mut names: &str) -> Option<Operand> {
     while !names.is_empty() {
         let mut ends = names.rmatch_indices('.').map(|(index, _)| index);

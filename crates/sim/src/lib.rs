@@ -1,5 +1,23 @@
 //! Running and proving code without a GPU.
 //!
+//! ```
+//! let source = ".version 9.0
+//! .target sm_90
+//! .address_size 64
+//! .entry store(.param .u64 to) {
+//!     .reg .b64 %a;
+//!     ld.param.u64 %a, [to];
+//!     st.global.u32 [%a], 7;
+//!     ret;
+//! }";
+//! let module = ptx::parse(source, &ptx::Options::default()).module.unwrap();
+//! let program = sim::ptx::Program::new(&module, source);
+//! let mut machine = sim::ptx::Machine::new(&program);
+//! let memory = machine.allocate(vec![0; 4]);
+//! machine.run(&sim::ptx::Launch::new("store", [1, 1, 1], [32, 1, 1], &memory.to_le_bytes())).unwrap();
+//! assert_eq!(machine.read(memory, 4), Some(&[7, 0, 0, 0][..]));
+//! ```
+//!
 //! * [`generate`] makes random PTX programs that are well defined, and reduces those that show an error.
 //! * [`ptx`] executes a PTX module: grids of blocks of warps of threads, on memory with bounds.
 //! * [`sass`] executes a cubin: the machine's own code, with its convergence, uniform registers and times.

@@ -54,7 +54,7 @@ pub struct Launch<'a> {
     pub shared: u32,
     /// What each 8 bytes of shared memory hold when a block starts. Nothing says what that is on a GPU.
     pub shared_contents: u64,
-    /// The kernel's parameters as they lie in memory.
+    /// The kernel's parameters as they are in memory.
     pub parameters: &'a [u8],
     /// A run that takes more steps of a warp than this is stopped.
     pub step_limit: u64,

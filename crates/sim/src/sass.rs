@@ -59,7 +59,7 @@ const WEAK_TURN: u64 = 1024;
 pub struct Program {
     image: Image,
     steps: Vec<Step>,
-    /// The steps as the schedule verifier sees them, once somebody asks.
+    /// The steps as the schedule verifier sees them, once asked for.
     issues: OnceLock<Vec<Issue>>,
 }
 

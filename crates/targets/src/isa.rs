@@ -5,18 +5,28 @@ use crate::Target;
 /// An instruction encoding. Targets that share one: 86 = 87 = 88, 120 = 121; `a` and `f` change nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Isa {
+    /// sm_75
     Sm75,
+    /// sm_80
     Sm80,
+    /// sm_86, sm_87, sm_88
     Sm86,
+    /// sm_89
     Sm89,
+    /// sm_90
     Sm90,
+    /// sm_100
     Sm100,
+    /// sm_103
     Sm103,
+    /// sm_110
     Sm110,
+    /// sm_120, sm_121
     Sm120,
 }
 
 impl Isa {
+    /// Every encoding, oldest first.
     pub const ALL: [Isa; 9] = [
         Isa::Sm75,
         Isa::Sm80,

@@ -2,18 +2,28 @@
 //!
 //! - Every crate reads targets from here and compares no SM numbers: what differs between targets is a named feature or
 //!   number of the row.
-//! - `rows.rs` has the rows; each one says what differs from an older one. Facts that all targets share are constants of
-//!   [`Target`].
+//! - `rows.rs` has the rows; each one says what differs from an older one. Facts that all targets share are constants
+//!   of [`Target`].
 //! - Facts only: a number that is a judgment of the compiler is in its `Tuning`.
 //! - What is a table of its own is elsewhere: instruction forms (`crates/sass/src/table`), latencies
 //!   (`crates/sass/src/model`), PTX forms (`crates/ptx/src/table`), section layouts (`crates/cubin/src/target.rs`, by
 //!   [`Container`]). `docs/add-a-target.md` lists them.
 //!
-//! Where the numbers come from: constant-bank offsets and the shared-memory base were read out of the code of ptxas 13.0
-//! for each target; an H200 confirms those of sm_90. The facts of the container were measured on what ptxas 13.0.88
-//! writes for each target (empty kernels and kernels with parameters, shared memory, variables and calls). Threads and
-//! blocks of an SM are the most for which ptxas does not warn, and agree with the CUDA programming guide's table of
-//! compute capabilities, which lacks sm_88.
+//! ```
+//! use targets::{Isa, Target};
+//!
+//! let hopper = Target::of_name("sm_90a").unwrap();
+//! assert_eq!((hopper.name, hopper.isa), ("sm_90", Isa::Sm90));
+//! assert!(hopper.has_clusters && !Target::of_sm(89u32).unwrap().has_clusters);
+//! ```
+//!
+//! Where the numbers come from: constant-bank offsets and the shared-memory base were read out of the code of ptxas
+//! 13.0 for each target; an H200 confirms those of sm_90. The facts of the container were measured on what ptxas
+//! 13.0.88 writes for each target (empty kernels and kernels with parameters, shared memory, variables and calls).
+//! Threads and blocks of an SM are the most for which ptxas does not warn, and agree with the CUDA programming guide's
+//! table of compute capabilities, which lacks sm_88.
+
+#![deny(missing_docs)]
 
 mod isa;
 mod ptx;
@@ -29,6 +39,7 @@ pub struct Target {
     pub name: &'static str,
     /// 90
     pub sm: u16,
+    /// The encoding of its instructions.
     pub isa: Isa,
     /// The names of it that `.target` accepts.
     pub ptx: &'static [PtxTarget],
@@ -40,6 +51,7 @@ pub struct Target {
     pub last_debug_uniform: u8,
     /// Threads and blocks that an SM takes.
     pub threads_per_sm: u32,
+    /// See `threads_per_sm`.
     pub blocks_per_sm: u32,
     /// `%nwarpid` as ptxas folds it; `None`: it is read from `SR_VIRTCFG`.
     pub nwarpid: Option<u32>,
@@ -47,15 +59,19 @@ pub struct Target {
     // --- Constant bank 0, by offsets, as the driver fills it ---
     /// Kernel parameters, and those of more than [`Target::SMALL_PARAM_BYTES`] bytes.
     pub small_params: u32,
+    /// See `small_params`.
     pub large_params: u32,
     /// The first value of the stack pointer (R1).
     pub stack: u32,
     /// The 64-bit descriptor of global memory (`desc[UR]`); there is none before sm_80.
     pub descriptor: Option<u32>,
+    /// The generic addresses of the state spaces.
     pub windows: Windows,
+    /// What `fence.proxy.alias` asks; `None`: ptxas reads no such word.
     pub alias_word: Option<AliasWord>,
     /// The addresses of the driver's tables of textures, of samplers and of surfaces, in this order.
     pub image_tables: u32,
+    /// What special registers read.
     pub launch: LaunchWords,
 
     // --- Shared memory ---
@@ -120,6 +136,7 @@ pub struct Target {
     pub driver_has_gradients: bool,
 
     // --- Container ---
+    /// The layout of files.
     pub container: Container,
     /// The payload of `SW_WAR`.
     pub sw_war: Option<u32>,
@@ -146,42 +163,62 @@ pub struct Target {
 /// Which barriers have the modifier `DEFER_BLOCKING`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeferBlocking {
+    /// None.
     Never,
     /// Those at which all threads of a warp arrive together.
     Aligned,
+    /// All.
     Always,
 }
 
 /// A layout of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
+    /// sm_75 to sm_89.
     UpTo89,
+    /// sm_90 and later.
     Since90,
 }
 
 /// The word of bank 0 that says whether aliases of a location are all in this GPU's memory: bits of it are set.
 #[derive(Clone, Copy, Debug)]
 pub struct AliasWord {
+    /// In bank 0.
     pub offset: u32,
+    /// The bits that are set.
     pub mask: i64,
 }
 
 /// Where bank 0 says at which generic address each space begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
+    /// The offset of the window of local memory.
     pub local: u32,
     /// `None`: the upper half of the address is `SR_SWINHI`, and the lower half is the address within the space.
     pub shared: Option<u32>,
+    /// The offset of the window of constant memory.
     pub constant: u32,
+    /// Where kernel parameters are.
     pub params: ParamWindow,
 }
 
+/// How the generic address of a kernel parameter is found.
 #[derive(Clone, Copy, Debug)]
 pub enum ParamWindow {
     /// The offset of bank 0's own generic address, and of the bank's size.
-    Bank { base: u32, size: u32 },
+    Bank {
+        /// Of the address.
+        base: u32,
+        /// Of the size.
+        size: u32,
+    },
     /// The offsets of the first and the last address.
-    Range { first: u32, last: u32 },
+    Range {
+        /// Of the first address.
+        first: u32,
+        /// Of the last address.
+        last: u32,
+    },
 }
 
 /// Words of bank 0 that a launch decides, and that special registers read. Registers with axes have one word for each.
@@ -189,6 +226,7 @@ pub enum ParamWindow {
 pub struct LaunchWords {
     /// `%ntid`, `%nctaid`
     pub ntid: u32,
+    /// See `ntid`.
     pub nctaid: u32,
     /// `%gridid`, two words
     pub gridid: u32,
@@ -202,10 +240,13 @@ pub struct LaunchWords {
     pub system_shared: Option<u32>,
     /// `%reserved_smem_offset_end`, `%reserved_smem_offset_1`
     pub reserved_shared_end: Word,
+    /// See `reserved_shared_end`.
     pub reserved_shared_1: Word,
     /// `%envreg0` to 15, and the base of the others' numbering.
     pub envregs: Word,
+    /// See `envregs`.
     pub late_envregs: Word,
+    /// `None`: there are no clusters.
     pub clusters: Option<ClusterWords>,
 }
 
@@ -216,6 +257,7 @@ pub struct ClusterWords {
     pub is_explicit: u32,
     /// `%cluster_nctaid`, and the reciprocals as floats
     pub sizes: Word,
+    /// See `sizes`.
     pub reciprocals: Word,
     /// `%nclusterid`
     pub counts: Word,
@@ -228,12 +270,14 @@ pub struct ClusterWords {
 /// Where in bank 0 a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
+    /// At this offset.
     At(u32),
     /// Less [`Word::BYTES_PER_BLOCK`] for each block of the cluster.
     BelowCluster(u32),
 }
 
 impl Word {
+    /// What the driver keeps below for each block of a cluster.
     pub const BYTES_PER_BLOCK: u32 = 0xa0;
 
     /// The word at so many bytes from this one.
@@ -248,8 +292,11 @@ impl Word {
 /// A variable in `.nv.shared.reserved.0`.
 #[derive(Clone, Copy, Debug)]
 pub struct ReservedVariable {
+    /// Of its symbol.
     pub name: &'static str,
+    /// In bytes.
     pub size: u32,
+    /// In bytes.
     pub align: u32,
 }
 
@@ -259,18 +306,21 @@ impl Target {
     pub const WARP: u32 = 32;
     /// An SM has so many partitions; a warp's registers are all in one of them.
     pub const PARTITIONS: u32 = 4;
+    /// 32-bit registers of a partition.
     pub const REGISTERS_PER_PARTITION: u32 = 16384;
     /// Registers of a thread are allocated in multiples of this.
     pub const REGISTER_UNIT: u32 = 8;
     /// The most registers that a thread can have, and the least that ptxas gives.
     pub const MOST_REGISTERS: u32 = 255;
+    /// See [`Target::MOST_REGISTERS`].
     pub const LEAST_REGISTERS: u32 = 24;
     /// Bytes of static shared memory of a kernel, and of constant bank 3.
     pub const MOST_STATIC_SHARED: u64 = 0xc000;
+    /// See [`Target::MOST_STATIC_SHARED`].
     pub const MOST_CONSTANT: u64 = 0x10000;
-    /// Kernels with more bytes of parameters are told apart: their parameters begin at `large_params` (ptxas 13.0 changes
-    /// over between 4352 and 4360), and `KPARAM_INFO_V2` describes them (between 4352 and 4356 on sm_75, sm_90 and
-    /// sm_120).
+    /// Kernels with more bytes of parameters are told apart: their parameters begin at `large_params` (ptxas 13.0
+    /// changes over between 4352 and 4360), and `KPARAM_INFO_V2` describes them (between 4352 and 4356 on sm_75, sm_90
+    /// and sm_120).
     pub const SMALL_PARAM_BYTES: u32 = 4352;
 }
 

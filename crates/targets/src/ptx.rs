@@ -2,6 +2,7 @@
 
 use crate::Target;
 
+/// How specific a target is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suffix {
     /// Runs on every later machine.
@@ -15,8 +16,11 @@ pub enum Suffix {
 /// A name that `.target` accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct PtxTarget {
+    /// `sm_90a`
     pub name: &'static str,
+    /// 90
     pub sm: u16,
+    /// `a`, `f` or nothing
     pub suffix: Suffix,
     /// The first PTX version that accepts it (major, minor), found by binary search over `.version` with ptxas 13.0.88.
     pub since: (u8, u8),

@@ -12,6 +12,7 @@ mod bench;
 mod bundle;
 mod conformance;
 mod cuda_bundle;
+mod dependencies;
 mod frontend;
 mod fuzz;
 mod imports;
@@ -36,7 +37,7 @@ const USAGE: &str = "\
 cargo xtask <task>
 
   setup                          install the pinned reference tools under target/ref
-  test                           format, lints, all tests, the short conformance parts
+  test                           format, lints, documentation, dependencies, all tests, the short conformance parts
   lint                           import cycles between the modules of each crate
   conformance [PART] [OPTIONS]   compare with the reference tools; without PART, all parts
       forms                      every PTX instruction form on every target: verdict and error text
@@ -61,6 +62,8 @@ cargo xtask <task>
       --ours-only                modifiers --bundle: without ptxas's cubins
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
   bench compile [DIR...]         CPU time of real kernels, PTX to cubin, against `ptxas -O3` (bar: 3)
+  bench instructions BEFORE AFTER [DIR...]
+                                 instructions that two builds of the compiler execute, by valgrind (bar: 1.02)
   bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
   bench simulator                lane instructions a second (bar: 20 million)
   bench code [DIR...]            instructions of our code against those of `ptxas -O3`, in all and in innermost loops

@@ -2,8 +2,7 @@
 //!
 //! Random chains, some with too many predicates (`chains.rs`), programs for the asynchronous units (`units.rs`), pairs
 //! that chance leaves apart (`pairs.rs`), the kernels in `crates/xtask/probes` and more real PTX go through ptxas for each
-//! target; `survey.rs` reads the cubins and
-//! prints the table. Without `--write` the table is compared with the one in the repository: the task fails where ptxas
+//! target; `survey.rs` reads the cubins and makes the rows of `crates/sass/src/model/distances/*.txt`. Without `--write` the table is compared with the one in the repository: the task fails where ptxas
 //! was seen closer than the model allows, which would make the verifier reject good code. With it, the closer of what
 //! was seen now and before is written down.
 
@@ -17,13 +16,13 @@ use crate::reference::{OPTIONS, Reference, retarget};
 use crate::tools::Tools;
 use crate::{Result, shell};
 use rayon::prelude::*;
-use std::path::PathBuf;
+use sass::Isa;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-/// The targets of the table's columns; sm_87 shares sm_86's encoding and alone has HFMA2.MMA with it.
+/// One target or more for each encoding; sm_87 shares sm_86's encoding and alone has HFMA2.MMA with it.
 const TARGETS: [&str; 10] =
     ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a"];
-/// The columns themselves.
-const COLUMNS: [&str; 9] = ["75", "80", "86", "89", "90", "100", "103", "110", "120"];
 /// Waits that are listed for each target.
 const LISTED: usize = 20;
 /// Forms in one random program.
@@ -51,12 +50,12 @@ enum What {
 
 pub fn run(arguments: lexopt::Parser) -> Result<()> {
     let request = parse(arguments)?;
-    let table = shell::root().join("crates/sass/src/model/distances.rs");
+    let directory = shell::root().join("crates/sass/src/model/distances");
     if let What::Unknown = request.what {
-        return unknown(&shell::read(&table)?);
+        return unknown(&read_table(&directory)?);
     }
     if let What::Waits = request.what {
-        return waits(&shell::read(&table)?, &request);
+        return waits(&read_table(&directory)?, &request);
     }
     let tools = Tools::find()?;
     tools.check_versions()?;
@@ -68,8 +67,8 @@ pub fn run(arguments: lexopt::Parser) -> Result<()> {
     }
     match &request.what {
         What::Write { fresh } => {
-            let earlier = if *fresh { String::new() } else { shell::read(&table)? };
-            shell::write(&table, survey::table(&cubins, &rows(&earlier))?)
+            let earlier = if *fresh { Table::new() } else { read_table(&directory)? };
+            write_table(&directory, &survey::table(&cubins, &earlier)?)
         }
         What::Operations(pair) => {
             print!("{}", survey::operations(&cubins, pair)?);
@@ -79,7 +78,7 @@ pub fn run(arguments: lexopt::Parser) -> Result<()> {
             print!("{}", survey::mixed(&cubins)?);
             Ok(())
         }
-        _ => compare(&shell::read(&table)?, &survey::table(&cubins, &[])?),
+        _ => compare(&read_table(&directory)?, &survey::table(&cubins, &Table::new())?),
     }
 }
 
@@ -145,34 +144,52 @@ fn compile(tools: &Tools, target: &str, request: &Request) -> Result<Vec<PathBuf
     Ok(cubins)
 }
 
-/// A row of a table: relation and ports, then for each column the least distance and how often there was one.
-type Row = (String, Vec<(u8, u32)>);
+/// For each encoding the least distance and how often it was seen; 0 times: never.
+type Cells = [(u8, u32); Isa::ALL.len()];
+/// By relation and ports: `raw Alu.R Fma.R`.
+type Table = BTreeMap<String, Cells>;
 
-fn rows(table: &str) -> Vec<Row> {
-    let mut relation = "";
-    let mut rows = Vec::new();
-    for line in table.lines() {
-        if let Some(name) = line.strip_prefix("pub(super) const ") {
-            relation = name.split(':').next().unwrap_or_default();
-        }
-        if let Some((ports, cells)) = line.trim_start().strip_prefix("((").and_then(|row| row.split_once('['))
-        {
-            let cell = |cell: &str| {
-                let (least, times) = cell.trim_matches(['(', ')', ' ', ']', ';', ',']).split_once(',')?;
-                Some((least.trim().parse().ok()?, times.trim().parse().ok()?))
+fn file(directory: &Path, isa: Isa) -> PathBuf {
+    directory.join(format!("sm_{}.txt", isa.sm()))
+}
+
+fn read_table(directory: &Path) -> Result<Table> {
+    let mut table = Table::new();
+    for isa in Isa::ALL {
+        let file = file(directory, isa);
+        for line in shell::read(&file)?.lines().filter(|line| !line.is_empty() && !line.starts_with("//")) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [relation, from, to, cycles, times] = words[..] else {
+                return Err(format!("{}: no row: {line}", file.display()).into());
             };
-            let ports = ports.split_whitespace().collect::<Vec<_>>().join(" ");
-            let cells = cells.split("), (").map(|text| cell(text).unwrap_or_default());
-            rows.push((format!("{relation} ({ports}"), cells.collect()));
+            let cells = table.entry([relation, from, to].join(" ")).or_default();
+            cells[isa as usize] = (cycles.parse()?, times.parse()?);
         }
     }
-    rows
+    Ok(table)
+}
+
+/// Rows go to the files of the encodings that they were seen on. Comments at the head of a file stay.
+fn write_table(directory: &Path, rows: &[(String, Cells)]) -> Result<()> {
+    for isa in Isa::ALL {
+        let file = file(directory, isa);
+        let before = shell::read(&file).unwrap_or_default();
+        let is_head = |line: &&str| line.is_empty() || line.starts_with("//");
+        let mut text: String = before.lines().take_while(is_head).map(|line| format!("{line}\n")).collect();
+        for (name, cells) in rows {
+            let (cycles, times) = cells[isa as usize];
+            if let ([relation, from, to], 1..) = (&name.split(' ').collect::<Vec<_>>()[..], times) {
+                text += &format!("{relation:<5} {from:<21} {to:<21} {cycles:>3} {times:>5}\n");
+            }
+        }
+        shell::write(&file, text)?;
+    }
+    Ok(())
 }
 
 /// Lists where the loops of our code wait for a distance that was never seen on the target, most cycles first.
-fn waits(table: &str, request: &Request) -> Result<()> {
+fn waits(table: &Table, request: &Request) -> Result<()> {
     let corpus = request.corpus.as_ref().ok_or("--waits needs --corpus")?;
-    let rows: std::collections::BTreeMap<_, _> = rows(table).into_iter().collect();
     for target in &request.targets {
         let mut waits = survey::Waits::default();
         for file in shell::files_below(corpus, "ptx")? {
@@ -181,10 +198,10 @@ fn waits(table: &str, request: &Request) -> Result<()> {
                 survey::waits(&cubin, &mut waits)?;
             }
         }
-        let column = COLUMNS.iter().position(|sm| target.trim_end_matches(['a', 'f']) == format!("sm_{sm}"));
-        let column = column.ok_or(format!("{target} has no column of its own"))?;
-        let key = |pair: &_| survey::row_name(pair).split_whitespace().collect::<Vec<_>>().join(" ");
-        let seen = |pair: &_| rows.get(&key(pair)).is_some_and(|columns| columns[column].1 > 0);
+        let name = target.trim_end_matches(['a', 'f']);
+        let column = Isa::ALL.iter().position(|isa| name == format!("sm_{}", isa.sm()));
+        let column = column.ok_or(format!("{target} has no distances of its own"))?;
+        let seen = |pair: &_| table.get(&survey::row_name(pair)).is_some_and(|cells| cells[column].1 > 0);
         let mut unseen: Vec<_> = waits.into_iter().filter(|(pair, _)| !seen(pair)).collect();
         unseen.sort_by_key(|(_, (times, cycles))| std::cmp::Reverse(times * u32::from(*cycles)));
         println!("{target}: {} pairs that were never seen hold back instructions in loops", unseen.len());
@@ -197,31 +214,31 @@ fn waits(table: &str, request: &Request) -> Result<()> {
 
 /// Lists the pairs that were seen on some targets, with the targets that they were never seen on: there the model takes
 /// the longest of the others. Pairs that were seen nowhere have no row.
-fn unknown(table: &str) -> Result<()> {
-    let mut cells = 0;
-    for (ports, columns) in rows(table) {
-        let never: Vec<&str> =
-            columns.iter().zip(COLUMNS).filter(|((_, times), _)| *times == 0).map(|(_, sm)| sm).collect();
+fn unknown(table: &Table) -> Result<()> {
+    let mut count = 0;
+    for (ports, cells) in table {
+        let never = cells.iter().zip(Isa::ALL).filter(|((_, times), _)| *times == 0);
+        let never: Vec<String> = never.map(|(_, isa)| isa.sm().to_string()).collect();
         if !never.is_empty() {
             println!("{ports} never on {}", never.join(" "));
-            cells += never.len();
+            count += never.len();
         }
     }
-    println!("{cells} distances are taken from other targets");
+    println!("{count} distances are taken from other targets");
     Ok(())
 }
 
 /// Fails where the measured distance is below the table's; lists pairs that the table does not have.
-fn compare(table: &str, measured: &str) -> Result<()> {
-    let known: std::collections::BTreeMap<_, _> = rows(table).into_iter().collect();
+fn compare(table: &Table, measured: &[(String, Cells)]) -> Result<()> {
     let (mut closer, mut new, mut pairs) = (0, 0, 0);
-    for (ports, columns) in rows(measured) {
-        for (column, (least, _)) in columns.iter().enumerate().filter(|(_, (_, times))| *times > 0) {
+    for (ports, cells) in measured {
+        let seen = cells.iter().zip(Isa::ALL).filter(|((_, times), _)| *times > 0);
+        for ((least, _), isa) in seen {
             pairs += 1;
-            let known = known.get(&ports).and_then(|columns| columns.get(column));
+            let known = table.get(ports).map(|cells| cells[isa as usize]);
             match known.filter(|(_, times)| *times > 0).map(|(before, _)| before) {
-                Some(before) if least < before => {
-                    println!("{ports} column {column}: {least}, the table has {before}");
+                Some(before) if *least < before => {
+                    println!("{ports} on sm_{}: {least}, the table has {before}", isa.sm());
                     closer += 1;
                 }
                 Some(_) => (),
@@ -231,4 +248,32 @@ fn compare(table: &str, measured: &str) -> Result<()> {
     }
     println!("{pairs} distances measured: {closer} below the table, {new} of pairs that it does not have");
     if closer == 0 { Ok(()) } else { Err("ptxas comes closer than the machine model allows".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `--write` writes for the rows of the repository's files is those files.
+    #[test]
+    fn files_are_as_they_are_written() {
+        let directory = shell::root().join("crates/sass/src/model/distances");
+        let rows: Vec<_> = read_table(&directory).expect("rows").into_iter().collect();
+        let copy = std::env::temp_dir().join(format!("distances-{}", std::process::id()));
+        std::fs::create_dir_all(&copy).expect("a folder");
+        for isa in Isa::ALL {
+            std::fs::copy(file(&directory, isa), file(&copy, isa)).expect("a file");
+        }
+        write_table(&copy, &rows).expect("files");
+        for isa in Isa::ALL {
+            let sorted = |directory: &Path| {
+                let text = shell::read(&file(directory, isa)).expect("a file");
+                let mut lines: Vec<String> = text.lines().map(String::from).collect();
+                lines.sort();
+                lines
+            };
+            assert!(sorted(&directory) == sorted(&copy), "sm_{}", isa.sm());
+        }
+        std::fs::remove_dir_all(copy).expect("removed");
+    }
 }

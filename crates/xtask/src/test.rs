@@ -1,10 +1,11 @@
-//! `cargo xtask test`: format, lints, all tests, and the conformance parts that need only this repository.
+//! `cargo xtask test`: format, lints, documentation, dependencies, all tests, and the conformance parts that need only
+//! this repository.
 //!
 //! Every step runs even if one before it failed, so that one run shows everything that is wrong; the summary
 //! at the end lists the steps and the task fails if one of them did.
 
 use crate::tools::Tools;
-use crate::{Result, conformance, fuzz, shell};
+use crate::{Result, conformance, dependencies, fuzz, shell};
 use sim::generate::Kind;
 use std::time::{Duration, Instant};
 
@@ -18,12 +19,17 @@ const FUZZ_OTHER_KINDS: u64 = 100;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 19] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
         shell::run(&mut shell::cargo(clippy))
     }),
+    ("documentation", || {
+        let doc = ["doc", "--quiet", "--workspace", "--no-deps"];
+        shell::run(shell::cargo(doc).env("RUSTDOCFLAGS", "-D warnings"))
+    }),
+    ("dependencies", dependencies::check),
     ("tests", || shell::run(&mut shell::cargo(["test", "--quiet", "--workspace"]))),
     // Before what takes more memory: it watches the most that this process ever had.
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),

@@ -99,7 +99,7 @@ pub fn effects() -> String {
     text
 }
 
-/// Where the explanations stand, and how wide names may be to stand on the same line.
+/// The column of the explanations, and how wide names may be to be on the same line.
 const COLUMN: usize = 34;
 
 fn option(text: &mut String, row: &Row, mark: &str, about: &str) {

@@ -1,6 +1,6 @@
 //! What ptxas says about options that don't go together, don't fit the machine, or don't fit the module.
 //!
-//! The rules stand in the order in which ptxas 13.0.88 checks them; it was found by breaking several at once. A rule
+//! The rules are in the order in which ptxas 13.0.88 checks them; it was found by breaking several at once. A rule
 //! that is fatal ends the command, an error lets the front end run and ends it then, a warning lets it go on.
 
 use super::number;

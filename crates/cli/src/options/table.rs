@@ -1,7 +1,7 @@
 //! Every option that ptxas 13.0.88 accepts, documented or not, and our own: one row each.
 //!
 //! A row gives the names (`--long`, `-short`), the kind of value, the group in the help text, what we do about it
-//! ([`Effect`]), and the help. The documented rows stand in the order in which ptxas writes options into a cubin's
+//! ([`Effect`]), and the help. The documented rows are in the order in which ptxas writes options into a cubin's
 //! note. Kinds and allowed values were read off ptxas's answers to each option without a value, with an empty one, and
 //! with good and bad ones; which hidden options there are, off its answers to every name that was ever suspected.
 

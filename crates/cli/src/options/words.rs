@@ -4,7 +4,7 @@
 const BLANKS: &[char] = &[' ', '\t', '\n', '\r'];
 
 /// The words of an options file. The text ends at a NUL. A backslash takes the next character as it is; double quotes
-/// keep blanks together and are dropped, also those behind a backslash.
+/// keep blanks together and are dropped, also those after a backslash.
 pub fn of_file(text: &str) -> Result<Vec<String>, String> {
     let text = text.split('\0').next().unwrap_or_default();
     let mut words = Vec::new();
@@ -34,7 +34,7 @@ pub fn of_file(text: &str) -> Result<Vec<String>, String> {
 
 const STRAY_QUOTE: &str = "Stray '\"' character";
 
-/// A quote stays only behind a backslash that itself was escaped.
+/// A quote stays only after a backslash that itself was escaped.
 fn without_quotes(word: &str) -> String {
     let mut plain = String::new();
     for c in word.chars() {

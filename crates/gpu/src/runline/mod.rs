@@ -55,7 +55,7 @@ pub enum Contents {
     Multicast(usize),
 }
 
-/// What a run line describes and only who runs it can make.
+/// What a run line describes and only its runner can make.
 #[derive(Clone, Copy, Debug)]
 pub enum Object<'r> {
     /// A tensor map of [`MAP_BYTES`].
@@ -108,9 +108,9 @@ pub struct Tensor {
     pub steps: Vec<u32>,
     /// Bytes of a row that are mixed in shared memory: 0, 32, 64 or 128.
     pub swizzle: u32,
-    /// Bytes of the channels that lie side by side, if not all of them do: 0, 16 or 32.
+    /// Bytes of the channels that are side by side, if not all of them are: 0, 16 or 32.
     pub interleave: u32,
-    /// What lies outside is a NaN, not zero.
+    /// What is outside is a NaN, not zero.
     pub fills_nan: bool,
 }
 
@@ -189,7 +189,7 @@ pub fn parse(ptx: &str) -> Result<Vec<Run>, ParseError> {
     }
 }
 
-/// One run of which nothing is expected: the text of a run line behind its first word.
+/// One run of which nothing is expected: the text of a run line after its first word.
 pub fn launch(text: &str) -> Result<Run, ParseError> {
     parse::run(1, text).map_err(|message| ParseError { line: 1, message })
 }
@@ -245,8 +245,8 @@ impl Run {
         })
     }
 
-    /// The kernel's parameters as they lie in memory, each aligned to its size. `addresses` says where the
-    /// buffers are, in the order of `buffers`; `make` gives the bytes of a tensor map or of a handle for what lies
+    /// The kernel's parameters as they are in memory, each aligned to its size. `addresses` says where the
+    /// buffers are, in the order of `buffers`; `make` gives the bytes of a tensor map or of a handle for what is
     /// at an address.
     pub fn parameters<E>(
         &self,

@@ -108,7 +108,7 @@ fn expectations_apply_to_the_runs_right_above() {
     let runs = parse(text).unwrap();
     let after = |run: &Run, name| words(run, name).1;
     assert_eq!((after(&runs[0], "x"), after(&runs[1], "x")), (vec![2, 2], vec![3, 3, 3]));
-    // Expectations are about old values, in whatever order they stand.
+    // Expectations are about old values, in whatever order they are.
     assert_eq!((after(&runs[2], "x"), after(&runs[2], "y")), (vec![0], vec![7]));
 }
 

@@ -13,7 +13,7 @@ pub(super) enum Token<'a> {
     Mark(&'static str),
 }
 
-/// A mark that starts with another one stands before it.
+/// A mark that starts with another one is before it.
 const MARKS: [&str; 24] = [
     "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "(", ")",
     "[", "]", ",", ":",

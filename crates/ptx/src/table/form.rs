@@ -1,5 +1,7 @@
 //! What a line of the table says: the types alone, for the crate and for its build script.
 
+#![allow(missing_docs, reason = "types say what they are; fields are named as PTX names them")]
+
 use crate::target::{Target, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
@@ -25,6 +27,7 @@ impl Form {
 /// Words one of which may or must be there.
 pub type Words = &'static [Word];
 
+/// A position for a modifier: one of some words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
     pub words: Words,
@@ -80,6 +83,7 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// What ptxas says, with `$v`, `$n` and `$m` for value, position and mnemonic.
     pub fn text(&self) -> Cow<'static, str> {
         let usual = match (&self.test, self.text) {
             (_, Some(text)) => return Cow::Borrowed(text),
@@ -98,6 +102,7 @@ impl Limit {
     }
 }
 
+/// What a constant or a selector must be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
     /// `0..15`
@@ -129,6 +134,7 @@ impl Test {
     }
 }
 
+/// What an operand is to the instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Role {
     /// Register that is written.
@@ -181,6 +187,7 @@ pub enum Place {
     Any,
 }
 
+/// The type that an operand must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeRef {
     /// The type in the form's n-th type slot.
@@ -249,6 +256,7 @@ pub struct Gate {
     pub needs: &'static [Need],
 }
 
+/// What ptxas calls the thing that is too new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Feature,
@@ -256,6 +264,7 @@ pub enum Subject {
     Modifier,
 }
 
+/// The targets or versions that have it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Need {
     AtLeast(u16),
@@ -281,6 +290,7 @@ pub enum Step {
     Late,
 }
 
+/// When a rule applies: all that it names must hold.
 #[derive(Debug, Default)]
 pub struct Condition {
     /// The lowest version to which the rule applies.
@@ -315,6 +325,7 @@ impl Condition {
     }
 }
 
+/// What follows where a rule applies.
 #[derive(Debug)]
 pub enum Consequence {
     Gates(&'static [Gate]),

@@ -13,7 +13,9 @@ use crate::types::{Class, Type};
 use crate::words::{Kind, Turn, Word};
 use smallvec::SmallVec;
 
+/// All that follows from the spelling of an opcode.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub struct Opcode {
     /// As written, without blanks.
     pub spelling: String,
@@ -37,6 +39,7 @@ pub struct Opcode {
 
 /// What a rule says about an opcode, if the instruction has so many operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub struct Remark {
     pub operands: Option<usize>,
     pub turn: Turn,
@@ -44,7 +47,9 @@ pub struct Remark {
     pub text: String,
 }
 
+/// What is wrong with an opcode's spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub enum OpcodeError {
     /// A wrong modifier, said before the operands are read.
     Word(String),
@@ -58,6 +63,7 @@ pub enum OpcodeError {
 
 /// A row that the opcode may be.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub struct Fit {
     pub form: &'static Form,
     /// The word in each slot of the row.

@@ -2,6 +2,7 @@
 
 /// What a modifier says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the fields are named as PTX names them")]
 pub enum Kind {
     Type,
     /// What an atomic, a reduction or a video instruction does with the value.

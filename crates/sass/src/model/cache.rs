@@ -1,11 +1,11 @@
-//! The operand cache: what `.reuse` keeps, and who finds it.
+//! The operand cache: what `.reuse` keeps, and which instruction finds it.
 //!
 //! The rule, as code that ptxas 13.0 emits shows it: 94,358 flags in 1.5 million instructions for seven targets (sm_75
 //! to sm_120, -O3), of which none breaks it; of the operands that it allows to be kept ptxas keeps all but 44.
 //!
 //! * There is a slot for each lane of an instruction (its first, second, third source), each bank of registers (even
 //!   and odd ones) and each group of units ([`Unit::collector`]). It keeps one operand: the last that was read there
-//!   with the flag. An operand of two words lies in both banks.
+//!   with the flag. An operand of two words is in both banks.
 //! * The next instruction of the group that reads a register of that bank in that lane takes it from there if it is the
 //!   same register, and empties the slot in any case. RZ, immediates, constants and uniform registers read nothing.
 //!   So whatever is kept has exactly one reader, which may keep it again.
@@ -46,6 +46,7 @@ pub const SLOTS: usize = COLLECTORS * LANES * BANKS;
 /// Registers that an instruction reads through one slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cached {
+    /// Which source of the instruction: 0, 1 or 2.
     pub lane: u8,
     /// Below [`SLOTS`].
     pub slot: usize,

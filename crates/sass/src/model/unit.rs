@@ -5,156 +5,14 @@
 //! (IMAD.WIDE apart from IMAD, HSET2 apart from HADD2) and say which scoreboards an instruction has on a target.
 
 use super::REGISTERS;
+use super::ports::{Part, Unit};
 use crate::form::{Class, Kind, M, Op, Role};
 use crate::inst::{Inst, PT};
 use crate::isa::Isa;
 use std::ops::Range;
 
-/// What runs an instruction.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Unit {
-    /// Integer and logic.
-    Alu,
-    /// Moves, compares, selects, minimum and maximum: like the ALU, but a cycle apart from it on sm_120.
-    Select,
-    /// CS2R of 64 bits; that of 32 bits is like a move.
-    Clock,
-    /// PLOP3.
-    PredicateLogic,
-    /// 64-bit integer operations of sm_120: IADD.64, SEL.64.
-    Long,
-    /// MOV.64.
-    LongMove,
-    /// 64-bit comparisons of sm_120.
-    LongSet,
-    /// FADD, FMUL, FFMA, IMAD of 32 bits, VIADD.
-    Fma,
-    /// IMAD.WIDE.
-    Wide,
-    /// IMAD.HI.
-    MulHigh,
-    /// Packed half arithmetic.
-    Half,
-    /// Half arithmetic with a result in single precision: HADD2.F32. Other half arithmetic forwards to itself a cycle
-    /// sooner than to or from this; an H200 was seen to find the old value there.
-    HalfToSingle,
-    /// Packed half comparisons, minimum and maximum.
-    HalfSet,
-    /// HFMA2.MMA.
-    HalfTensor,
-    /// Double precision at full rate.
-    Double,
-    /// Double precision at a low rate.
-    Fp64,
-    /// Matrix products of 8 rows, on integers and bits.
-    TensorEight,
-    /// Those of 16 rows of 128 bits, on floating-point numbers.
-    TensorNarrow,
-    /// Those of 16 rows of 256 bits.
-    TensorWide,
-    /// Narrow ones on integers and bits.
-    TensorIntegerNarrow,
-    /// Wide ones on integers and bits.
-    TensorIntegerWide,
-    /// Matrix products with a scoreboard: DMMA, on sm_75 all, on sm_103 the integer ones.
-    TensorLate,
-    /// HGMMA and kin: asynchronous, completion by `gsb`.
-    Gmma,
-    /// MUFU, conversions, bit counts.
-    Xu,
-    /// LDS, LDSM, ATOMS, SHFL, QSPC: they return in order.
-    Shared,
-    /// Other loads, stores and atomics.
-    Memory,
-    /// Texture and surface operations.
-    Texture,
-    /// LDC, S2R and kin.
-    Special,
-    /// B2R: in order among themselves.
-    BarrierResult,
-    /// SYNCS, on barriers in shared memory: they read in order.
-    MemoryBarrier,
-    /// S2UR: in order among themselves.
-    SpecialUniform,
-    /// MOVM.
-    Transpose,
-    /// REDUX: in order among themselves.
-    Reduce,
-    /// Uniform datapath.
-    Uniform,
-    /// UMOV and ULDC: the uniform datapath's short way.
-    UniformMove,
-    /// Uniform operations that return late or read late.
-    UniformLate,
-    /// VOTE, VOTEU, ELECT.
-    Vote,
-    /// R2UR with a fixed latency.
-    ToUniform,
-    /// P2R, R2P.
-    Predicates,
-    /// Barriers of the thread block, fences.
-    Barrier,
-    /// WARPSYNC and kin.
-    Sync,
-    /// Branches, calls, convergence.
-    Branch,
-    /// What touches no register.
-    Idle,
-}
-
 impl Unit {
-    pub const COUNT: usize = Unit::Idle as usize + 1;
-
-    pub const ALL: [Unit; Unit::COUNT] = {
-        use Unit::*;
-        [
-            Alu,
-            Select,
-            Clock,
-            PredicateLogic,
-            Long,
-            LongMove,
-            LongSet,
-            Fma,
-            Wide,
-            MulHigh,
-            Half,
-            HalfToSingle,
-            HalfSet,
-            HalfTensor,
-            Double,
-            Fp64,
-            TensorEight,
-            TensorNarrow,
-            TensorWide,
-            TensorIntegerNarrow,
-            TensorIntegerWide,
-            TensorLate,
-            Gmma,
-            Xu,
-            Shared,
-            Memory,
-            Texture,
-            Special,
-            BarrierResult,
-            MemoryBarrier,
-            SpecialUniform,
-            Transpose,
-            Reduce,
-            Uniform,
-            UniformMove,
-            UniformLate,
-            Vote,
-            ToUniform,
-            Predicates,
-            Barrier,
-            Sync,
-            Branch,
-            Idle,
-        ]
-    };
-
+    /// What runs an instruction: by its class, and within it by operation and modifiers.
     pub fn of(inst: &Inst, isa: Isa) -> Unit {
         let op = inst.op();
         match inst.form().class {
@@ -201,7 +59,7 @@ impl Unit {
         matches!(self, Unit::Alu | Unit::Select | Unit::Fma | Unit::Uniform)
     }
 
-    /// Matrix products of one warp.
+    /// MMAs of one warp.
     pub fn is_matrix(self) -> bool {
         use Unit::*;
         let narrow = matches!(self, TensorEight | TensorNarrow | TensorIntegerNarrow);
@@ -238,7 +96,7 @@ impl Unit {
         self.reads_late() && self != Unit::Special && queue(self) == queue(later)
     }
 
-    /// A later instruction of `later` returns after an earlier one of `self`. MOVM stands in the queue of shared memory:
+    /// A later instruction of `later` returns after an earlier one of `self`. MOVM is in the queue of shared memory:
     /// ptxas leaves its barrier to a later LDS, and that of QSPC to a later MOVM.
     pub fn returns_before(self, later: Unit) -> bool {
         use Unit::*;
@@ -261,8 +119,8 @@ fn selects(op: Op) -> bool {
     matches!(op, CS2R | FMNMX | FSEL | FSET | FSETP | IMNMX | ISETP | MOV | SEL | VIMNMX)
 }
 
-/// In ptxas's code for sm_80 to sm_90 a result of every shape, sparse or not, whatever it sums in, comes 13 cycles after
-/// the product where the first factor has one register, 16 where it has two, 24 where it has four.
+/// In ptxas's code for sm_80 to sm_90 a result of every shape, sparse or not, whatever it sums in, comes 13 cycles
+/// after the product where the first factor has one register, 16 where it has two, 24 where it has four.
 fn tensor(inst: &Inst, isa: Isa) -> Unit {
     let late = match inst.op() {
         Op::DMMA => true,
@@ -280,7 +138,7 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
     }
 }
 
-/// Of the operands of a matrix product: the result stands before it.
+/// Of the operands of a matrix product: the result is before it.
 const FIRST_FACTOR: usize = 1;
 
 fn memory(op: Op) -> Unit {
@@ -310,33 +168,7 @@ fn control(op: Op) -> Unit {
     }
 }
 
-/// Which input or output of a unit.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Part {
-    /// General registers, and what has no part of its own.
-    R,
-    /// The second and later words of a result of several words, where they come at another time.
-    High,
-    /// The addend of a multiplication, where it is read at another time.
-    Add,
-    /// Its second and later words.
-    AddHigh,
-    /// Predicates.
-    P,
-    /// The guard, of either predicate file.
-    Guard,
-    /// Uniform registers.
-    U,
-    /// Uniform predicates.
-    V,
-}
-
 impl Part {
-    pub const COUNT: usize = Part::V as usize + 1;
-    pub const ALL: [Part; Part::COUNT] =
-        [Part::R, Part::High, Part::Add, Part::AddHigh, Part::P, Part::Guard, Part::U, Part::V];
-
     /// Of the general file (or of convergence barriers).
     pub fn is_general(self) -> bool {
         matches!(self, Part::R | Part::High | Part::Add | Part::AddHigh)
@@ -346,7 +178,9 @@ impl Part {
 /// A unit's input or output: the key of the distance tables.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Port {
+    /// What runs the instruction.
     pub unit: Unit,
+    /// Which of its inputs or outputs.
     pub part: Part,
 }
 
@@ -382,9 +216,13 @@ impl Port {
 pub struct Touch {
     /// `R`, `U`, `P`, `V` or `B`.
     pub file: Kind,
+    /// The lowest register.
     pub first: u8,
+    /// How many there are.
     pub count: u16,
+    /// Read or written.
     pub role: Role,
+    /// What it goes through.
     pub port: Port,
 }
 
@@ -521,7 +359,7 @@ fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
             (Part::Add, Part::AddHigh)
         }
         (_, Role::Use) if unit.is_matrix() && position == 2 => (Part::Add, Part::Add),
-        // A stands first where it is in registers; the accumulator stands behind the descriptors.
+        // A is first where it is in registers; the accumulator is after the descriptors.
         (_, Role::Use) if unit == Unit::Gmma && position > 0 => (Part::Add, Part::Add),
         _ => (Part::R, Part::R),
     }

@@ -96,12 +96,12 @@ impl<'p> Block<'p> {
         Ok(())
     }
 
-    /// A phase of the cluster's barrier is over: who waits there looks again.
+    /// A phase of the cluster's barrier is over: threads that wait there look again.
     pub fn leave_cluster_barrier(&mut self) {
         self.warps.iter_mut().for_each(Warp::leave_cluster_barrier);
     }
 
-    /// Counts who arrived at barriers, and lets go of those where all have.
+    /// Counts the threads that arrived at barriers, and lets go of those where all have.
     fn meet(&mut self, memory: &mut Memory, warp: usize) -> Result<(), Fault> {
         let exited = self.warps[warp].take_exited();
         let arrivals = std::mem::take(&mut self.context.arrivals);

@@ -6,8 +6,8 @@ use super::program::Program;
 use super::races::{Meeting, Races};
 use super::{Fault, Launch, Statistics};
 
-/// The barrier of all threads of a cluster. Arriving and waiting are apart: who has arrived in a phase may wait for its
-/// end, which comes when every thread that hasn't exited has arrived.
+/// The barrier of all threads of a cluster. Arriving and waiting are apart: a thread that has arrived in a phase may
+/// wait for its end, which comes when every thread that hasn't exited has arrived.
 #[derive(Default)]
 pub struct ClusterBarrier {
     /// Phases that are over.

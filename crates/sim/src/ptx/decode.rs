@@ -6,7 +6,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | where do variables and registers lie? | [`layout`] |
+//! | where are variables and registers? | [`layout`] |
 //! | integers, bit fields, logic, shifts | [`integer`] |
 //! | comparisons and choices | [`compare`] |
 //! | floating point | [`float`] |
@@ -316,7 +316,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A result and the arguments behind it, in the order of the operands.
+    /// A result and the arguments after it, in the order of the operands.
     fn compute(&self, dest: Dest, sources: Vec<Source>, function: Function) -> Option<Action> {
         Some(Action::Compute { sources: sources.into(), dests: [dest].into(), function })
     }
@@ -438,7 +438,7 @@ impl<'a> Decoder<'a> {
             [_, more @ ..] => (0, more),
             [] => return None,
         };
-        // A variable's own space is as good as a generic address, and a parameter may lie in local memory.
+        // A variable's own space is as good as a generic address, and a parameter may be in local memory.
         let space = match list.first()? {
             Operand::Symbol(symbol) if matches!(space, Space::Generic | Space::Param) => {
                 match self.body.place(self.layout, *symbol)? {

@@ -1,7 +1,7 @@
-//! The state spaces: bytes, where they lie, and which addresses are good.
+//! The state spaces: bytes, where they are, and which addresses are good.
 //!
 //! Global memory is a list of allocations with gaps between them, so that an access past the end of one never
-//! lands in another. A generic address of another space lies in that space's window.
+//! lands in another. A generic address of another space is in that space's window.
 
 use super::cluster::ClusterBarrier;
 use super::fault::FaultKind;
@@ -22,7 +22,7 @@ pub enum Space {
     Const,
     Param,
     /// Memory of several devices, of which there is one: `multimem` and no other instruction but stores and reductions
-    /// reaches it, by addresses that lie so far above those of the memory itself.
+    /// reaches it, by addresses that are so far above those of the memory itself.
     Multicast,
 }
 
@@ -75,7 +75,7 @@ impl Space {
     }
 }
 
-/// Where the rank of a block lies in an address of shared memory, as the machine has it.
+/// Where the rank of a block is in an address of shared memory, as the machine has it.
 pub const RANK_SHIFT: u32 = 24;
 const OFFSET_IN_BLOCK: u64 = (1 << RANK_SHIFT) - 1;
 
@@ -101,7 +101,7 @@ pub const WINDOW: u64 = 1 << 32;
 /// Function addresses, one every 16 bytes.
 pub const FUNCTIONS: u64 = 0x7400_0000_0000;
 
-/// Where the first allocation lies: above 32 bits, so that cut pointers are found.
+/// Where the first allocation is: above 32 bits, so that cut pointers are found.
 const FIRST: u64 = 0x2_0000_0000;
 const ALIGNMENT: u64 = 256;
 /// At least so many bytes between allocations.
@@ -143,7 +143,7 @@ impl Global {
         Space::Multicast.window().wrapping_add(address)
     }
 
-    /// What lies at an address of `multimem`, if all of it is of one allocation that is reached so.
+    /// What is at an address of `multimem`, if all of it is of one allocation that is reached so.
     pub fn multicast(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
         let address = address.checked_sub(Space::Multicast.window())?;
         let below = self.allocations.partition_point(|(base, _)| *base <= address).checked_sub(1)?;
@@ -151,7 +151,7 @@ impl Global {
         if self.multicast.contains(&base) { self.slice(address, length) } else { None }
     }
 
-    /// What lies at an address, if all of it is of one allocation.
+    /// What is at an address, if all of it is of one allocation.
     #[inline]
     pub fn slice(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
         let inside = |(base, bytes): &(u64, Vec<u8>)| {

@@ -230,7 +230,7 @@ pub struct Atomic {
     pub function: AtomicFunction,
     /// What the result is, from what memory held before and the operands.
     pub view: fn(u128, &[u128]) -> u128,
-    /// It asks a barrier whether it is complete; who does so waits.
+    /// It asks a barrier whether it is complete; a thread that does so waits.
     pub asks: bool,
     /// It is an operation of a barrier in memory.
     pub meeting: Option<Told>,
@@ -275,7 +275,7 @@ pub struct Bulk {
     pub delivery: Delivery,
 }
 
-/// Who gets what a copy to shared memory brings, and who is told.
+/// Which blocks get what a copy to shared memory loads, and which barrier is told.
 #[derive(Default)]
 pub struct Delivery {
     /// Counts the bytes.
@@ -296,7 +296,7 @@ pub struct Tensor {
     pub map: Address,
     /// The fastest axis first.
     pub corner: Box<[Source]>,
-    /// Of a box that lies along the path of a convolution's filter.
+    /// Of a box that is along the path of a convolution's filter.
     pub offsets: Box<[Source]>,
     pub shared: Address,
     pub direction: Direction,
@@ -398,7 +398,7 @@ pub struct MatrixAccess {
     pub sources: Box<[Source]>,
 }
 
-/// A matrix between memory and a whole warp's registers, where PTX leaves open who has which element
+/// A matrix between memory and a whole warp's registers, where PTX leaves open which thread has which element
 /// ([`crate::product::Tile`] says it): loads it if there are results, stores it otherwise.
 pub struct TileAccess {
     pub address: Address,
@@ -475,7 +475,7 @@ pub struct Barrier {
     pub dest: Dest,
 }
 
-/// Where a formal parameter lies.
+/// Where a formal parameter is.
 pub enum Formal {
     Memory {
         offset: u32,

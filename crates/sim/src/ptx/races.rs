@@ -3,12 +3,13 @@
 //!
 //! Every thread has a clock, and knows of the others' clocks what reached it: through barriers of a block, a cluster or
 //! a part of a warp, through barriers in memory, and through strong accesses (atomic, volatile, relaxed, acquire,
-//! release) of one place, which never race with each other. Each place remembers who wrote it and who has read it since,
-//! and when. An access is ordered after one of these if its thread knows the other's clock of then.
+//! release) of one location, which never race with each other. Each location remembers which thread wrote it and which
+//! have read it since, and when. An access is ordered after one of these if its thread knows the other's clock of then.
 //!
 //! Copies and products of the asynchronous kind are done by an agent of its own. Who starts one doesn't know that it is
-//! over; who waits for its group does, and who waits at the barrier that counts its bytes. All of a cluster's agents
-//! have one clock, so that knowing one is knowing the earlier ones: some races of theirs are missed, none is invented.
+//! over; a thread that waits for its group does, and one that waits at the barrier that counts its bytes. All of a
+//! cluster's agents have one clock, so that knowing one is knowing the earlier ones: some races of theirs are missed,
+//! none is invented.
 //!
 //! Lanes of a warp that write the same value in one instruction don't race.
 
@@ -76,9 +77,9 @@ pub enum Meeting {
 
 #[derive(Clone, Default)]
 struct Gathering {
-    /// What those know who have come since the last phase, and before.
+    /// What those know that have come since the last phase, and before.
     coming: Vec<u32>,
-    /// What is known to those who go.
+    /// What is known to those that go.
     over: Option<Clocks>,
 }
 
@@ -199,7 +200,7 @@ impl Races {
                 return Err(self.race(at, touch, read, false));
             }
         }
-        // Readers that this one comes after need not be remembered: who comes after it comes after them.
+        // Readers that this one comes after need not be remembered: what comes after it comes after them.
         let kept: Vec<(Access, u8)> = match touch.writes {
             true => word.reads.iter().filter(|(_, bytes)| bytes & !bit != 0).copied().collect(),
             false => word.reads.iter().filter(|(other, _)| !self.knows(thread, other)).copied().collect(),
@@ -271,7 +272,7 @@ impl Races {
         }
     }
 
-    /// All have come to a meeting: who goes knows what they knew.
+    /// All have come to a meeting: those that go know what they knew.
     pub fn complete(&mut self, meeting: Meeting) {
         let gathering = self.meetings.entry(meeting).or_default();
         gathering.over = Some(gathering.coming.as_slice().into());

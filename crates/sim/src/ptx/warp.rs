@@ -304,7 +304,7 @@ impl Warp {
         }
     }
 
-    /// Does the adversary let others run behind a step?
+    /// Does the adversary let others run after a step?
     fn is_interrupted(&mut self, step: &Step) -> bool {
         let Some(order) = &mut self.order else { return false };
         use Action::{Atomic, Load, Store};

@@ -101,7 +101,8 @@ impl<'p> Block<'p> {
         self.warps.iter_mut().for_each(Warp::release_cluster);
     }
 
-    /// Counts who arrived at barriers, and lets go of those where all have. Says whether a thread has exited.
+    /// Counts the threads that arrived at barriers, and lets go of those where all have. Says whether a thread has
+    /// exited.
     fn meet(&mut self, run: &mut Run, warp: usize) -> Result<bool, Fault> {
         let exited = self.warps[warp].take_exited();
         let arrivals = std::mem::take(&mut self.context.arrivals);

@@ -1,7 +1,8 @@
 //! A cluster: blocks that run at the same time, reach each other's shared memory and meet at a barrier.
 //!
 //! A block that belongs to no cluster is one of its own. Warps take turns in rounds; between two rounds, copies of the
-//! asynchronous units land ([`super::flight`]), so that nobody sees their bytes before another warp has had its turn.
+//! asynchronous units land ([`super::flight`]), so that no thread sees their bytes before another warp has had its
+//! turn.
 
 use super::Program;
 use super::block::{Block, no_thread_can_go_on};
@@ -45,7 +46,7 @@ pub struct Meeting {
     barrier: Barriers,
     /// How often it has completed.
     pub phase: u64,
-    /// Some have come, or some have left who were waited for.
+    /// Some have come, or some have left that were waited for.
     changed: bool,
 }
 

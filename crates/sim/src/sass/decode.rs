@@ -343,7 +343,7 @@ impl Decoder<'_> {
         if !self.condition().is_always() {
             return None;
         }
-        // Where the lanes go on behind ENDCOLLECTIVE is the next instruction there.
+        // Where the lanes go on after ENDCOLLECTIVE is the next instruction there.
         let mut operands = self.inst.operands().enumerate();
         let members = operands.find(|(_, (_, o))| !matches!(o.kind, Kind::P | Kind::Relative));
         let members = match members {

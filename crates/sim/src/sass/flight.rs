@@ -120,7 +120,7 @@ impl Common {
         }
     }
 
-    /// Shared memory of a block. What lies below is the system's.
+    /// Shared memory of a block. What is below is the system's.
     #[inline]
     pub fn shared_bytes(&mut self, rank: usize, offset: u64, bytes: usize) -> Option<&mut [u8]> {
         let shared = self.shared.get_mut(rank).filter(|_| offset >= self.system)?;

@@ -1,6 +1,6 @@
 //! A cubin in memory: what the driver's loader makes of the file.
 //!
-//! * Code sections lie one behind the other from [`CODE`] on, variables in global memory; relocations are filled in.
+//! * Code sections are one after the other from [`CODE`] on, variables in global memory; relocations are filled in.
 //! * Each kernel has its constant banks, its static shared memory and its stack.
 //! * A relocation of a kind that is not known here is an error, not a zero.
 
@@ -66,12 +66,12 @@ pub struct Kernel {
     pub cluster: Option<[u32; 3]>,
 }
 
-/// Where parameters lie in bank 0.
+/// Where parameters are in bank 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parameters {
     pub base: usize,
     pub size: usize,
-    /// Bytes before the first one, which must lie at a multiple of its alignment in the bank.
+    /// Bytes before the first one, which must be at a multiple of its alignment in the bank.
     pub lead: usize,
 }
 
@@ -280,9 +280,9 @@ fn cluster(object: &Object, kernel: &str) -> Option<[u32; 3]> {
     }
 }
 
-/// Local memory that the driver gives to every thread (`CU_LIMIT_STACK_SIZE`); an H200 stops at an access behind it.
+/// Local memory that the driver gives to every thread (`CU_LIMIT_STACK_SIZE`); an H200 stops at an access after it.
 const LEAST_STACK: u32 = 1 << 10;
-/// Local memory beyond that, for calls whose depth nobody knows.
+/// Local memory beyond that, for calls of unknown depth.
 const STACK_FOR_CALLS: u32 = 16 << 10;
 
 fn with_stack_for_calls(kernel: Kernel, routines: &[Routine], code: &[Inst]) -> Kernel {

@@ -360,7 +360,7 @@ pub struct Arrive {
     pub completes: bool,
     /// Those that arrive won't come in the next phase.
     pub drops: bool,
-    /// TMASK: those that come to the same place are told the upper word before all of them, and who they are.
+    /// TMASK: those that come to the same place are told the upper word before all of them, and which they are.
     pub together: bool,
     /// ARRIVES: when the copies of the thread are done. The simulator makes that now.
     pub after_copies: bool,

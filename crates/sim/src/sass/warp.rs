@@ -2,8 +2,8 @@
 //!
 //! Lanes that are together form a group. A branch splits it; BSYNC and WARPSYNC make one of several. Groups take
 //! turns: one runs until it waits, yields or has run for long, then the one that has waited longest. Between two
-//! branches nobody interrupts a group, so that uniform registers, which all groups share, keep what it wrote: code of
-//! ptxas relies on that (R2UR and what reads its result, with some lanes elsewhere), and an H200 never broke it.
+//! branches no other group interrupts one, so that uniform registers, which all groups share, keep what it wrote: code
+//! of ptxas relies on that (R2UR and what reads its result, with some lanes elsewhere), and an H200 never broke it.
 //!
 //! Lanes that wait at BSYNC for others which yield again and again go on without them: a lane that yields says that it
 //! may be waiting for those. Without this, a lock that a lane takes in a loop would never be given back. How long
@@ -98,7 +98,7 @@ pub struct Warp {
     convergence: [[u32; LANES]; CONVERGENCE],
     /// The lanes whose mask there was kept elsewhere for a while, and restored.
     restored: [u32; CONVERGENCE],
-    /// For lanes at WARPSYNC, whom they wait for.
+    /// For lanes at WARPSYNC, the lanes that they wait for.
     members: [u32; LANES],
     /// How often each lane has yielded since it last came to BSYNC.
     yields: [u32; LANES],
@@ -299,7 +299,7 @@ impl Warp {
         }
     }
 
-    /// Does the adversary end the turn behind a step, and let others run for some rounds?
+    /// Does the adversary end the turn after a step, and let others run for some rounds?
     fn is_interrupted(&mut self, step: &Step) -> bool {
         let Some(order) = &mut self.order else { return false };
         let Some(orders) = step.action.touches_memory() else { return false };
@@ -313,8 +313,8 @@ impl Warp {
         self.groups.push(Group { stamp: self.stamp, ..group });
     }
 
-    /// Issues an instruction in time: registers that it reads too early, or that the operand cache has the old value of,
-    /// hold poison.
+    /// Issues an instruction in time: registers that it reads too early, or that the operand cache has the old value
+    /// of, hold poison.
     fn issue(&mut self, context: &Context, run: &mut Run, group: &mut Group, step: &Step) {
         if !self.copies.is_empty() {
             self.await_copies(context.who(self.index), run.global, run.common, step.waits);

@@ -7,13 +7,14 @@ mod code;
 mod compile;
 mod frontend;
 mod generate;
+mod instructions;
 mod measure;
 mod simulator;
 mod spills;
 mod startup;
 
 /// What there is to measure.
-const ALL: &str = "'code', 'compile', 'frontend', 'spills', 'startup' and 'simulator'";
+const ALL: &str = "'code', 'compile', 'frontend', 'instructions', 'spills', 'startup' and 'simulator'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -33,6 +34,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             let sizes: std::result::Result<Vec<usize>, _> = rest.iter().map(|size| size.parse()).collect();
             frontend::run(&sizes?)
         }
+        Some("instructions") => instructions::run(&rest),
         Some("startup") if rest.is_empty() => startup::run(),
         Some("startup") => Err("bench startup has one size".into()),
         Some("simulator") => simulator::run(),

@@ -43,7 +43,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Where a barrier lies.
+    /// Where a barrier is.
     fn barrier_address(&self, ins: &Ins<'a>, operand: &Operand) -> Option<Address> {
         ins.ignore(HINTS);
         let space = self.space(ins)?;
@@ -90,7 +90,7 @@ impl<'a> Decoder<'a> {
         Some(atomic(address, vec![count], dests, function))
     }
 
-    /// `test_wait` and `try_wait` ask; who waits does so in a loop. A hint of how long changes nothing.
+    /// `test_wait` and `try_wait` ask; a program that waits does so in a loop. A hint of how long changes nothing.
     fn wait(&self, ins: &Ins<'a>, parity: bool) -> Option<Action> {
         let address = self.barrier_address(ins, ins.get(1)?)?;
         ins.ty()?;

@@ -79,7 +79,7 @@ impl<'a> Decoder<'a> {
         })))
     }
 
-    /// A `.param` variable: where it lies.
+    /// A `.param` variable: where it is.
     fn param(&self, operand: &Operand) -> Option<(u32, u32)> {
         let Operand::Symbol(symbol) = operand else { return None };
         let Place::Param(offset) = self.body.place(self.layout, *symbol)? else { return None };

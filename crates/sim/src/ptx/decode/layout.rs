@@ -1,9 +1,9 @@
-//! Where variables, functions, parameters and registers lie.
+//! Where variables, functions, parameters and registers are.
 //!
-//! Shared memory begins with what the system keeps, as on the machine; then come the module's variables and those of device functions; a kernel's own follow, then
-//! dynamic shared memory. Parameters and `.param` variables lie side by side in a function's parameter memory,
-//! formal ones first. Local variables are offsets into a function's frame, and so are formal parameters of functions
-//! whose address is taken: such an address is one of local memory.
+//! Shared memory begins with what the system keeps, as on the machine; then come the module's variables and those of
+//! device functions; a kernel's own follow, then dynamic shared memory. Parameters and `.param` variables are side by
+//! side in a function's parameter memory, formal ones first. Local variables are offsets into a function's frame, and
+//! so are formal parameters of functions whose address is taken: such an address is one of local memory.
 
 use crate::ptx::memory::{FUNCTIONS, Global, Space, store};
 use crate::ptx::program::{Formal, Routine};
@@ -42,7 +42,7 @@ const VARIABLE_LIMIT: u64 = 1 << 32;
 /// The largest variable of constant memory, of which there are 64 KB in eleven banks.
 const CONSTANT_LIMIT: u64 = 704 << 10;
 
-/// The next place for some bytes, and the end behind it.
+/// The next place for some bytes, and the end after it.
 fn place(end: &mut u32, bytes: u64, align: u64) -> u32 {
     let align = u32::try_from(align).unwrap_or(1).max(1);
     let start = end.checked_next_multiple_of(align).unwrap_or(u32::MAX);
@@ -240,7 +240,7 @@ pub struct Body {
     pub routine: Routine,
     places: BTreeMap<Symbol, Place>,
     labels: BTreeMap<Symbol, u32>,
-    /// The labels behind a `.branchtargets`.
+    /// The labels of a `.branchtargets`.
     targets: BTreeMap<Symbol, Vec<Symbol>>,
     /// The first slot of each register.
     slots: Vec<u32>,

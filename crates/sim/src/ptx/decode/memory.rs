@@ -13,7 +13,7 @@ use ::ptx::words::Kind;
 use ori::arith::Int;
 use ori::arith::float::{self, F32, Flow, Format, MinMax};
 
-/// What changes nothing: how long data stays in which cache, and who sees it when.
+/// What changes nothing: how long data stays in which cache, and when it is seen.
 pub(super) const HINTS: &[&str] = &[
     "weak",
     "volatile",
@@ -193,7 +193,7 @@ impl<'a> Decoder<'a> {
         list.iter().map(|operand| self.source(operand, piece)).collect()
     }
 
-    /// The policy behind `.L2::cache_hint` is the last operand.
+    /// The policy after `.L2::cache_hint` is the last operand.
     fn hinted(&self, ins: &Ins) -> usize {
         let hinted = ins.flag("L2::cache_hint");
         if hinted {

@@ -1,4 +1,4 @@
-//! `wmma`: loads, products and stores of matrices, of which PTX leaves open who has which element.
+//! `wmma`: loads, products and stores of matrices, of which PTX leaves open which thread has which element.
 
 use super::matrix::{element, shape, sum_of};
 use super::memory::HINTS;

@@ -26,7 +26,7 @@ fn barriers_of_a_block() {
     // A barrier of each warp for itself is not enough.
     assert!(race(&exchange("bar.warp.sync -1;"), 64).is_some());
     assert!(race(&exchange("bar.sync 0; bar.sync 0;"), 64).is_none());
-    // Who only arrives is known to who waits, not the other way round.
+    // What an arriving thread did is known to those that wait, not the other way round.
     let handed = "setp.eq.u32 %p2, %r1, 0; setp.lt.u32 %p1, %r1, 32;\n@%p2 st.shared.u32 [s], %r1;\n@%p1 bar.arrive 1, 64;\n\
         @!%p1 bar.sync 1, 64;\n@!%p1 ld.shared.u32 %r5, [s];";
     assert_eq!(race(handed, 64), None);

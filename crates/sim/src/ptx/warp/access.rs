@@ -1,4 +1,4 @@
-//! Loads, stores, atomics and copies: the bytes behind an address, lane by lane.
+//! Loads, stores, atomics and copies: the bytes at an address, lane by lane.
 
 use super::{LOCAL_LIMIT, Now, Stop, Warp, too_many};
 use crate::mbarrier::Mbarrier;
@@ -168,7 +168,7 @@ impl Warp {
                     let parts = sources[index * words..].iter().take(words).rev();
                     parts.fold(0u128, |out, part| out << 64 | u128::from(part[lane]))
                 };
-                // The operands of a vector stand side by side, those of cas behind each other.
+                // The operands of a vector are side by side, those of cas one after the other.
                 let arguments: Vec<u128> =
                     (0..operands).map(|k| joined(k * atomic.count + element)).collect();
                 let resolved = match atomic.address.space {
@@ -336,7 +336,7 @@ fn place_in_cluster(context: &Context, named: Space, address: u64) -> (usize, u6
     }
 }
 
-/// Nobody is left who could complete a barrier in memory.
+/// No thread is left that could complete a barrier in memory.
 fn never(address: u64, bits: u64) -> FaultKind {
     let (arrivals, bytes) = Mbarrier::read(bits).missing();
     let what = format!(

@@ -199,7 +199,7 @@ impl Warp {
         Ok(())
     }
 
-    /// The bytes of a formal parameter that lies in memory.
+    /// The bytes of a formal parameter that is in memory.
     fn formal(&mut self, lane: usize, frame: u32, formal: &Formal) -> Option<&mut [u8]> {
         let frame = &mut self.frames[frame as usize];
         match formal {

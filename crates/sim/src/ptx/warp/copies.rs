@@ -11,7 +11,7 @@ use crate::tensor_map::{self, AXES, MapField, TensorMap};
 
 /// Bulk copies have sizes and addresses that are multiples of this.
 const BULK_STEP: u32 = 16;
-/// A box lies at a multiple of this in shared memory.
+/// A box is at a multiple of this in shared memory.
 const BOX_ALIGNMENT: u32 = 128;
 /// A map is read in parts, each aligned to its size.
 const MAP_PART: u32 = 64;

@@ -146,7 +146,7 @@ pub(crate) fn operate(operation: WarpOperation, [a, b, c]: &[Lanes; 3], set: u32
     }
 }
 
-/// A lane outside of the set has no value; who reads it gets its own back, as hardware does not promise more.
+/// A lane outside of the set has no value; a thread that reads it gets its own back, as hardware does not promise more.
 fn shuffle(mode: Shuffle, a: &Lanes, b: &Lanes, c: &Lanes, set: u32) -> [Lanes; 2] {
     let mut results = [[0; LANES]; 2];
     for lane in lanes(set) {

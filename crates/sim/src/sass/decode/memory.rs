@@ -205,7 +205,7 @@ impl Decoder<'_> {
 
     pub(super) fn atomic(&self) -> Option<Action> {
         let inst = self.inst;
-        // Where the address can't be wrong, nobody asks.
+        // No check where the address can't be wrong.
         let done = self.truth(0);
         (self.has_no_predicates() || inst.op() == Op::ATOM).then_some(())?;
         if inst.has(M::ARRIVE) || inst.has(M::SAFEADD) {

@@ -42,7 +42,7 @@ impl Decoder<'_> {
         let dimension = inst.name(name);
         let (_, (layered, count)) = SHAPES.into_iter().find(|(known, _)| *known == dimension)?;
         let first = self.register_used(0)?;
-        // The layer is before the coordinates, but with derivatives behind them.
+        // The layer is before the coordinates, but with derivatives after them.
         let (layer, skipped) = match inst.op() {
             Op::TXD => (first.saturating_add(count), 0),
             _ => (first, u8::from(layered)),
@@ -116,7 +116,8 @@ impl Decoder<'_> {
         used.map(|(_, operand)| operand.value as u8).nth(index)
     }
 
-    /// Which channels go where: those of the mask side by side, two in the second register operand and two in the first.
+    /// Which channels go where: those of the mask side by side, two in the second register operand and two in the
+    /// first.
     fn channels(&self) -> Option<Box<[(usize, Dest)]>> {
         let numbers = self.inst.operands().filter(|(_, operand)| operand.kind == Kind::Unsigned);
         let mask = numbers.last()?.1.value;

@@ -1,4 +1,4 @@
-//! Loads, stores, atomics and copies: the bytes behind an address, lane by lane.
+//! Loads, stores, atomics and copies: the bytes at an address, lane by lane.
 
 use super::{LANES, Now, Stop, Warp, lanes_of};
 use crate::ptx::FaultKind;
@@ -256,7 +256,7 @@ impl Warp {
         address: &Address,
         truth: Truth,
     ) -> Result<(), Stop> {
-        // The machine knows no constants: they lie in global memory.
+        // The machine knows no constants: they are in global memory.
         let is_there = |address: u64| match Space::of_generic(address) {
             Space::Shared => space == Space::Shared,
             Space::Local => space == Space::Local,
@@ -268,8 +268,8 @@ impl Warp {
     }
 }
 
-/// The block and the offset of an address of shared memory. A generic address names the block; one of LDS and its kin may
-/// leave the block's own number out.
+/// The block and the offset of an address of shared memory. A generic address names the block; one of LDS and its kin
+/// may leave the block's own number out.
 pub(super) fn shared_place(asked: Space, address: u64, own: usize) -> (usize, u64) {
     match (asked, rank_and_offset(address)) {
         (Space::Shared, (0, offset)) => (own, offset),

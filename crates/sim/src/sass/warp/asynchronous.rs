@@ -95,7 +95,7 @@ impl Warp {
         Ok(if waits { Next::Wait } else { Next::Go(next) })
     }
 
-    /// So many times 16 bytes between global and shared memory; the barrier behind the destination is told.
+    /// So many times 16 bytes between global and shared memory; the barrier after the destination is told.
     pub(super) fn bulk_copy(&mut self, now: &mut Now, copy: &BulkCopy) -> Result<(), Stop> {
         const UNIT: u64 = 16;
         let first = now.mask.trailing_zeros() as usize & (LANES - 1);
@@ -276,8 +276,8 @@ fn words_of(lane: usize, transposed: bool, half: impl Fn(usize, usize) -> u64) -
     }
 }
 
-/// What each lane is told of states that the lanes found one after the other, if those that came to the same place did so
-/// together: the upper word that the first of them found, and the mask of them. ptxas's code has the count in common
+/// What each lane is told of states that the lanes found one after the other, if those that came to the same place did
+/// so together: the upper word that the first of them found, and the mask of them. ptxas's code has the count in common
 /// wherever it asks for that; what a machine does otherwise is not known.
 fn told_together(mask: u32, places: &Lanes, counts: &Lanes, states: &Lanes) -> Result<Lanes, Stop> {
     let mut told: Lanes = [0; LANES];

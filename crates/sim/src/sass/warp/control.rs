@@ -137,7 +137,7 @@ impl Warp {
         let complete = |lane: usize| lanes_of(wanted[lane]).all(|other| is_here(other, lane));
         let gone = self.unite(state, complete, |lane| wanted[lane]);
         self.early |= lanes_of(gone).any(|lane| met[lane] & self.alive & yielding != 0);
-        // Those that come later wait only for each other, and those that have gone for nobody.
+        // Those that come later wait only for each other, and those that have gone for none.
         let register = &mut self.convergence[usize::from(barrier)];
         for lane in lanes_of(gone) {
             lanes_of(met[lane]).for_each(|other| register[other] &= !(1 << lane));
@@ -145,10 +145,11 @@ impl Warp {
         }
     }
 
-    /// Once nothing else can happen in the warp, and lanes have gone on early, those at BSYNC whose mask was kept elsewhere
-    /// wait no more for who is not there; says whether that let any go. A function that was called meanwhile has kept the
-    /// mask of its caller's barrier in memory, with lanes that are long gone. An H200 comes to the end of such programs
-    /// (seeds 54025, 58088 and 58231 at -O0); how is not known. Whose mask is their own since BSSY wait for ever.
+    /// Once nothing else can happen in the warp, and lanes have gone on early, those at BSYNC whose mask was kept
+    /// elsewhere wait no more for lanes that are not there; says whether that let any go. A function that was called
+    /// meanwhile has kept the mask of its caller's barrier in memory, with lanes that are long gone. An H200 comes to
+    /// the end of such programs (seeds 54025, 58088 and 58231 at -O0); how is not known. Whose mask is their own since
+    /// BSSY wait for ever.
     pub(super) fn forget_early(&mut self) -> bool {
         let waits = |group: &Group| matches!(group.state, State::AtMeeting(_) | State::AtSync);
         if !self.early || !self.groups.iter().all(waits) {

@@ -16,7 +16,7 @@ impl Now<'_, '_> {
         Bytes { global: self.global, shared: &mut self.common.shared }
     }
 
-    /// The address as the model has it; none where a thread's own memory or a constant lies.
+    /// The address as the model has it; none where a thread's own memory or a constant is.
     pub(super) fn at(&self, asked: Space, address: u64) -> Option<At> {
         let (space, offset) = asked.locate(address);
         match space {

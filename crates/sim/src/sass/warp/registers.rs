@@ -23,7 +23,7 @@ pub struct Registers {
 const ZERO: usize = RZ as usize;
 
 impl Registers {
-    /// What was never written is poison, or zero where nobody minds.
+    /// What was never written is poison, or zero where that is harmless.
     pub fn new(poisoned: bool) -> Registers {
         let fill = if poisoned { POISON } else { 0 };
         let mut registers = Registers {

@@ -84,7 +84,7 @@ fn unpack(packed: u16, axes: u8) -> Vec<u16> {
     (0..count).map(|axis| (u32::from(packed) >> (axis * bits) & ((1 << bits) - 1)) as u16).collect()
 }
 
-/// An element of a box between memory and where it lies in shared memory. What lies outside of the tensor is filled in
+/// An element of a box between memory and where it is in shared memory. What is outside of the tensor is filled in
 /// there, and written nowhere.
 fn piece(map: &TensorMap, cell: Cell, shared: Place, load: bool) -> Option<Piece> {
     let Place::Shared { rank, offset: start } = shared else { return None };

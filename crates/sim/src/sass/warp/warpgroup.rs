@@ -100,7 +100,7 @@ impl Warp {
         (0..count).map(|word| self.registers.general(first, word).map(u64::from)).collect()
     }
 
-    /// Products are done but for the last few groups: nobody may have changed what they read.
+    /// Products are done but for the last few groups: what they read must not have changed.
     pub(super) fn await_products(&mut self, now: &mut Now, left: usize) -> Result<(), Stop> {
         let rank = now.context.rank as usize;
         while self.products.closed.len() > left {
