@@ -95,6 +95,7 @@ impl DepGraph {
         graph.add_data_deps(function, &issue, latencies);
         graph.add_effect_deps(function, &effects, latencies);
         graph.add_fence_deps(function);
+        graph.add_wait_deps(function);
         graph.add_coalescing_deps(function, block);
         graph.compute_heights(function, block, latencies);
         graph.compute_waits_before_use(&effects, &issue);
@@ -201,6 +202,29 @@ impl DepGraph {
             };
             if let Some(fence) = after {
                 self.succs[fence].push((node, 0));
+            }
+        }
+    }
+
+    /// Uniform registers are not live across a wait for other threads of the warp, which may write them meanwhile
+    /// (`remat_uniform`): instructions that access them stay on their side of it.
+    fn add_wait_deps(&mut self, function: &Function) {
+        use sass::Op::{NANOSLEEP, WARPSYNC};
+        let is_wait = |data: &InstData| matches!(data.op, Op::Machine(WARPSYNC | NANOSLEEP));
+        let data = |node: usize| &function.insts[self.insts[node]];
+        let waits: Vec<usize> = (0..self.insts.len()).filter(|node| is_wait(data(*node))).collect();
+        if waits.is_empty() {
+            return;
+        }
+        let is_uniform = |v: Value| function.values[v].file == File::UR;
+        let accesses = |data: &InstData| data.uses().chain(data.results.iter().copied()).any(is_uniform);
+        for node in (0..self.insts.len()).filter(|node| accesses(data(*node))).collect::<Vec<_>>() {
+            let next = waits.partition_point(|wait| *wait < node);
+            if let Some(before) = next.checked_sub(1) {
+                self.succs[waits[before]].push((node, 1));
+            }
+            if let Some(after) = waits.get(next).filter(|after| **after != node) {
+                self.succs[node].push((*after, 1));
             }
         }
     }
