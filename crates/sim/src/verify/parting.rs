@@ -144,7 +144,8 @@ pub struct Threads<'a> {
     /// By block: what its threads write of their own.
     written: Vec<Registers>,
     touches: Vec<Vec<Touch>>,
-    values: Values,
+    /// Where they have been asked for, the values that registers hold.
+    values: Option<Values>,
 }
 
 impl<'a> Threads<'a> {
@@ -157,11 +158,15 @@ impl<'a> Threads<'a> {
             touches.filter(is_written_by_threads).flat_map(Touch::registers).collect()
         };
         let written = blocks.map(written).collect();
-        let values = Values::new(&code.insts, &touches, flow, graph);
         let mut threads =
-            Threads { code, flow, graph, barriers, entered: Vec::new(), written, touches, values };
+            Threads { code, flow, graph, barriers, entered: Vec::new(), written, touches, values: None };
         threads.entered = threads.find_entered();
         threads
+    }
+
+    /// Numbers the values, so that not all that is written where threads have parted counts as different.
+    pub fn number_values(&mut self) {
+        self.values = Some(Values::new(&self.code.insts, &self.touches, self.flow, self.graph));
     }
 
     /// Every branch at which threads may part.
@@ -340,9 +345,12 @@ impl<'a> Threads<'a> {
             behind.into_iter().for_each(|node| visits[node] += 1);
         }
         let nodes = |least: usize| visits.iter().enumerate().filter(move |(_, count)| **count >= least);
-        let region = Region::new(nodes(1).map(|(node, _)| node), self.graph);
+        let known = self.values.as_ref().map(|values| {
+            let region = Region::new(nodes(1).map(|(node, _)| node), self.graph);
+            move |node, location| values.is_from_before(node, location, &region)
+        });
         for (node, _) in nodes(2) {
-            let is_new = |location: Location| !self.values.is_from_before(node, location, &region);
+            let is_new = |location| !known.as_ref().is_some_and(|known| known(node, location));
             let differing = written.iter().filter(|register| is_new(Location::Register(*register)));
             mixed[node].add(&differing.collect());
             words.iter().filter(|word| is_new(Location::Word(**word))).for_each(|word| stack.add_word(*word));

@@ -31,11 +31,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub fn check(model: &Model, code: &Code, flow: &Flow, findings: &mut Findings) {
     let graph = Graph::of(flow);
-    let threads = Threads::new(model, code, flow, &graph);
+    let mut threads = Threads::new(model, code, flow, &graph);
     let uniform = Uniform::new(model, code, flow, &graph);
-    for parting in threads.partings() {
-        uniform.check(&parting, findings);
+    let lost = |threads: &Threads| -> Vec<Dependence> {
+        threads.partings().iter().flat_map(|parting| uniform.lost(parting)).collect()
+    };
+    let mut all = lost(&threads);
+    // Most code has nothing to report even if all that is written differs. Only other code is worth the time.
+    if !all.is_empty() {
+        threads.number_values();
+        all = lost(&threads);
     }
+    all.iter().for_each(|lost| findings.add(lost, Short::Parted));
 }
 
 /// The uniform registers that some code writes.
@@ -107,7 +114,9 @@ impl<'a> Uniform<'a> {
         all
     }
 
-    fn check(&self, parting: &Parting, findings: &mut Findings) {
+    /// What threads of one side hold and those of another write.
+    fn lost(&self, parting: &Parting) -> Vec<Dependence> {
+        let mut all_lost = Vec::new();
         let settled = self.settled(parting);
         let held: Vec<BTreeMap<Place, Registers>> =
             parting.sides.iter().map(|side| self.held(side, &settled)).collect();
@@ -117,9 +126,10 @@ impl<'a> Uniform<'a> {
             held.values().for_each(|registers| _ = all.add(registers));
             for (other, writer) in parting.sides.iter().enumerate().filter(|(other, _)| *other != one) {
                 let lost = all.common(&written[other]);
-                lost.iter().for_each(|register| self.report(register, held, writer, findings));
+                lost.iter().for_each(|register| self.add_lost(register, held, writer, &mut all_lost));
             }
         }
+        all_lost
     }
 
     /// What the threads of a side hold, by the places where they may stand.
@@ -192,19 +202,19 @@ impl<'a> Uniform<'a> {
     }
 
     /// Threads hold a register somewhere, and those of another side write it.
-    fn report(
+    fn add_lost(
         &self,
         register: usize,
         held: &BTreeMap<Place, Registers>,
         other: &Side,
-        findings: &mut Findings,
+        lost: &mut Vec<Dependence>,
     ) {
         let holder = held.iter().find(|(_, registers)| registers.contains(register));
         let Some(reader) = holder.and_then(|(place, _)| self.reader(*place, register)) else { return };
         let insts = other.nodes.iter().flat_map(|node| self.flow.block(self.graph.block(*node)));
         for writer in insts.filter(|index| self.writes(*index, register)) {
             let port = |index: usize| Port { unit: self.model.unit(&self.code.insts[index]), part: Part::U };
-            let lost = Dependence {
+            lost.push(Dependence {
                 relation: Relation::Raw,
                 register: register as u16,
                 first: writer,
@@ -214,8 +224,7 @@ impl<'a> Uniform<'a> {
                 read_too: false,
                 cycles: 0,
                 signalled: true,
-            };
-            findings.add(&lost, Short::Parted);
+            });
         }
     }
 
