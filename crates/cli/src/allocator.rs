@@ -6,7 +6,7 @@
 //! of fresh memory: the first touch of a page costs more than anything else here. A block has no header, because Rust
 //! says its size when it is freed.
 //!
-//! 1. A block is as large as its class and aligned to [`ALIGNMENT`]; it is in one list, or in use.
+//! 1. A block is as large as its class and aligned to `ALIGNMENT`; it is in one list, or in use.
 //! 2. A list holds blocks of its class alone, whichever thread cut them: another than their maker may free them.
 //! 3. Memory of a chunk that no block was cut from is zero.
 //! 4. What is larger than every class or wants more alignment is the system's, from its making to its end.

@@ -62,7 +62,7 @@
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
-//! 2. The form: a row that takes the types and the words that choose a form ([`Kind::chooses_form`]). It ends here if
+//! 2. The form: a row that takes the types and the words that choose a form ([`crate::words::Kind::chooses_form`]). It ends here if
 //!    there is none.
 //! 3. The operands' kinds and types. It ends here if no row takes them.
 //! 4. `rule` lines, then the gates of the row.
