@@ -200,7 +200,7 @@ impl Lower<'_, '_> {
         let mut data = self.data(Op::Machine(op), modifiers, results, args);
         if let Some((predicate, negated)) = self.guard {
             let else_values = results.iter().map(|r| self.undefined_like(*r)).collect();
-            data.guard = Some(ori::Guard { predicate, negated, else_values: else_values });
+            data.guard = Some(ori::Guard { predicate, negated, else_values });
         }
         self.kernel.code.append(self.block, data);
     }

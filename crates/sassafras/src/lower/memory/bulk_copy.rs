@@ -162,7 +162,7 @@ impl<'a> Lower<'_, 'a> {
         words.extend(masked.then_some(M::DST_G_BYTE_MASK));
         let groups = [destination, source, vec![size]].into_iter().chain(policy).collect();
         // A barrier counts each copy; without one, equal copies of several lanes can be merged.
-        let turns = if to_global { Grouping::PerValue } else { Grouping::PerThread };
+        let turns = if to_global { Grouping::SameOperands } else { Grouping::Thread };
         self.emit_warp_op(Warp { op: Op::UBLKCP, words, turns, groups })
     }
 
@@ -192,7 +192,7 @@ impl<'a> Lower<'_, 'a> {
         let size = self.size_and_mask(ins.get(2)?, None)?;
         let words = [&[space, M::S, op], ty].concat();
         let groups = [destination, source, vec![size]].into_iter().chain(policy).collect();
-        self.emit_warp_op(Warp { op: Op::UBLKRED, words, turns: Grouping::PerThread, groups })
+        self.emit_warp_op(Warp { op: Op::UBLKRED, words, turns: Grouping::Thread, groups })
     }
 
     fn bulk_prefetch(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -201,7 +201,7 @@ impl<'a> Lower<'_, 'a> {
         let source = self.far_words(ins.get(0)?, Space::Global)?;
         let size = self.size_and_mask(ins.get(1)?, None)?;
         let groups = [source, vec![size]].into_iter().chain(policy).collect();
-        self.emit_warp_op(Warp { op: Op::UBLKPF, words: vec![M::L2], turns: Grouping::PerValue, groups })
+        self.emit_warp_op(Warp { op: Op::UBLKPF, words: vec![M::L2], turns: Grouping::SameOperands, groups })
     }
 
     /// `[map, {coordinates}]`
@@ -240,7 +240,7 @@ impl<'a> Lower<'_, 'a> {
             let first = [vec![self.shared_word(ins.get(1)?)?], coordinates].concat();
             let groups = [first, map].into_iter().chain(policy).collect();
             let words = [&[dim], mode].concat();
-            return self.emit_warp_op(Warp { op: Op::UTMASTG, words, turns: Grouping::PerValue, groups });
+            return self.emit_warp_op(Warp { op: Op::UTMASTG, words, turns: Grouping::SameOperands, groups });
         }
         let mode = ins.one_of(&["tile", "im2col", "im2col::w", "im2col::w::128", "tile::gather4"]);
         let multicast = ins.flag("multicast::cluster");
@@ -262,7 +262,7 @@ impl<'a> Lower<'_, 'a> {
             groups.push(vec![self.halves(offsets, mask.unwrap_or(RZ))]);
         }
         groups.extend(policy);
-        self.emit_warp_op(Warp { op: Op::UTMALDG, words, turns: Grouping::PerThread, groups })
+        self.emit_warp_op(Warp { op: Op::UTMALDG, words, turns: Grouping::Thread, groups })
     }
 
     /// The offsets of `im2col`, packed into 16 bits.
@@ -302,7 +302,7 @@ impl<'a> Lower<'_, 'a> {
         let first = [vec![self.shared_word(ins.get(1)?)?], coordinates].concat();
         let words = [&[dim], mode, &[op]].concat();
         let groups = [first, map].into_iter().chain(policy).collect();
-        self.emit_warp_op(Warp { op: Op::UTMAREDG, words, turns: Grouping::PerThread, groups })
+        self.emit_warp_op(Warp { op: Op::UTMAREDG, words, turns: Grouping::Thread, groups })
     }
 
     fn tensor_prefetch(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -318,7 +318,7 @@ impl<'a> Lower<'_, 'a> {
         }
         groups.extend(policy);
         let words = [M::L2, dim].into_iter().chain(mode_word(mode)).collect();
-        self.emit_warp_op(Warp { op: Op::UTMAPF, words, turns: Grouping::PerValue, groups })
+        self.emit_warp_op(Warp { op: Op::UTMAPF, words, turns: Grouping::SameOperands, groups })
     }
 
     /// `clusterlaunchcontrol.try_cancel`: the response goes to shared memory, and a barrier signals it.
@@ -326,7 +326,7 @@ impl<'a> Lower<'_, 'a> {
         let _ = (ins.word(Kind::Space), ins.flag("mbarrier::complete_tx::bytes"), ins.ty()?);
         let cast = if ins.flag("multicast::cluster::all") { M::BROADCAST } else { M::SELFCAST };
         let addresses = [self.shared_word(ins.get(0)?)?, self.shared_word(ins.get(1)?)?];
-        self.in_waterfall(Grouping::PerThread, &addresses, |l, uniform| {
+        self.in_waterfall(Grouping::Thread, &addresses, |l, uniform| {
             let pair = l.pack_uniform(uniform);
             l.effect(Op::UGETNEXTWORKID, &[cast], &[], &[Arg::word(pair, 0), Arg::word(pair, 1)]);
             Some(())

@@ -145,7 +145,7 @@ impl<'a> Lower<'_, 'a> {
             (true, false) => &[M::ARVCNT],
             (true, true) => &[M::TRANSCNT],
         };
-        self.in_waterfall(Grouping::PerValue, &[barrier.base], |l, uniform| {
+        self.in_waterfall(Grouping::SameOperands, &[barrier.base], |l, uniform| {
             let at = [RZ, uniform[0], Arg::Imm(barrier.offset)];
             if transactions {
                 let words = [M::ARRIVE, M::TRANS64, M::RED, M::A0T1];

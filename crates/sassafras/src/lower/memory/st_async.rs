@@ -74,7 +74,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let mut all = self.far_words(ins.get(0)?, Space::Global)?;
         all.extend((0..data.words()).map(|i| Arg::word(value, i)));
-        self.in_waterfall(Grouping::PerThread, &all, |l, uniform| {
+        self.in_waterfall(Grouping::Thread, &all, |l, uniform| {
             let (address, value) = uniform.split_at_checked(2)?;
             let (address, value) = (l.pack_uniform(address), l.pack_uniform(value));
             l.effect(Op::MEMBAR, &[M::ALL, M::CTA], &[], &[]);
@@ -118,7 +118,7 @@ impl<'a> Lower<'_, 'a> {
         };
         let [low, high] = [low, high].map(|w| self.in_register(w));
         let units = self.emit(Op::SHF, &[M::R, M::U64], 1, &[low, Arg::Imm(3), high]);
-        self.in_waterfall(Grouping::PerValue, &[address, units.into()], |l, uniform| {
+        self.in_waterfall(Grouping::SameOperands, &[address, units.into()], |l, uniform| {
             let args = [uniform[0], Arg::Imm(0), Arg::Name(M::URZ), uniform[1]];
             l.effect(Op::UMEMSETS, &[M::_64], &[], &args);
             Some(())

@@ -84,7 +84,7 @@ impl<'a> Lower<'_, 'a> {
             self.effect(Op::SYNCS, &[M::CCTL, M::IVALL], &[], &[]);
             return Some(());
         }
-        self.in_waterfall(Grouping::PerValue, &[words[0], words[1], barrier.base], |l, uniform| {
+        self.in_waterfall(Grouping::SameOperands, &[words[0], words[1], barrier.base], |l, uniform| {
             // Earlier ordinary accesses of the location must not be reordered after it.
             l.effect(Op::FENCE, &[M::VIEW, M::ASYNC, M::S], &[], &[]);
             let words = l.pack_uniform(&uniform[..2]);
@@ -165,7 +165,7 @@ impl<'a> Lower<'_, 'a> {
             let count = l.in_register(count);
             let none = l.kernel.code.value(File::R, 2);
             let none = l.undefined_like(none);
-            let found = l.waterfall_loop(Grouping::PerWord(count), &[], &[none], |l, _| {
+            let found = l.waterfall_loop(Grouping::SameWord(count), &[], &[none], |l, _| {
                 Some(vec![l.arrive_with_same_count(drop, barrier, count)])
             })?;
             l.set(to, *found.first()?)

@@ -21,12 +21,12 @@ use sass::{M, Op};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
     /// One iteration for each thread.
-    PerThread,
+    Thread,
     /// One for all threads with the same operands: for idempotent operations, and those that distinguish threads
     /// themselves.
-    PerValue,
+    SameOperands,
     /// The same, by one word, which the operation reads from a general register.
-    PerWord(Arg),
+    SameWord(Arg),
 }
 
 impl Lower<'_, '_> {
@@ -62,9 +62,9 @@ impl Lower<'_, '_> {
         self.kernel.code.blocks[self.block].end = Terminator::Jump(enter);
         self.block = again;
         let predicate = match grouping {
-            Grouping::PerThread => self.elect_one(),
-            Grouping::PerValue => self.same_as_first_active(words),
-            Grouping::PerWord(word) => self.same_as_first_active(&[word]),
+            Grouping::Thread => self.elect_one(),
+            Grouping::SameOperands => self.same_as_first_active(words),
+            Grouping::SameWord(word) => self.same_as_first_active(&[word]),
         };
         let branch = |yes, no| Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
         let wait = Edge { to: join, args: before };

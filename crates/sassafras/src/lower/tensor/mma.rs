@@ -377,7 +377,7 @@ impl<'a> Lower<'_, 'a> {
             _ => {
                 let before = self.undefined(File::R, count);
                 let done =
-                    self.waterfall_loop(Grouping::PerValue, &[selector], &[before], |l, uniform| {
+                    self.waterfall_loop(Grouping::SameOperands, &[selector], &[before], |l, uniform| {
                         emit(l, *uniform.first()?, result);
                         Some(vec![result])
                     })?;

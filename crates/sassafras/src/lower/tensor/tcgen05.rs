@@ -215,7 +215,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let (base, offset) = self.tensor_address(ins.get(0)?)?;
         let words: Vec<M> = pair.then_some(M::_2CTA).into_iter().chain([M::DOWN]).collect();
-        self.in_waterfall(Grouping::PerThread, &[base], |l, uniform| {
+        self.in_waterfall(Grouping::Thread, &[base], |l, uniform| {
             l.effect(Op::UTCSHIFT, &words, &[], &[uniform[0], Arg::Imm(offset)]);
             Some(())
         })
@@ -244,7 +244,7 @@ impl<'a> Lower<'_, 'a> {
         let [low, high] = self.words(ins.get(1)?, Type::U64)?;
         let pair = pair.then_some(M::_2CTA);
         let words: Vec<M> = [M::T, M::S].into_iter().chain(pair).chain(shape).chain(format).collect();
-        self.in_waterfall(Grouping::PerThread, &[base, low, high], |l, uniform| {
+        self.in_waterfall(Grouping::Thread, &[base, low, high], |l, uniform| {
             let descriptor = l.pack_uniform(&uniform[1..]);
             l.effect(Op::UTCCP, &words, &[], &[uniform[0], Arg::Imm(offset), descriptor.into()]);
             Some(())
@@ -261,7 +261,7 @@ impl<'a> Lower<'_, 'a> {
             all.push(self.word(ins.get(1)?, Type::B16)?);
             words.push(M::MULTICAST);
         }
-        self.in_waterfall(Grouping::PerThread, &all, |l, uniform| {
+        self.in_waterfall(Grouping::Thread, &all, |l, uniform| {
             let args = [&uniform[..1], &[URZ], &uniform[1..]].concat();
             l.effect(Op::UTCBAR, &words, &[], &args);
             Some(())
@@ -312,7 +312,7 @@ impl<'a> Lower<'_, 'a> {
             None => {}
         }
         let groups = [a, b, vec![d], vec![metadata, instruction], last];
-        self.in_waterfall(Grouping::PerThread, &groups.concat(), |l, uniform| {
+        self.in_waterfall(Grouping::Thread, &groups.concat(), |l, uniform| {
             let accumulates = l.uniform_predicate(accumulates);
             let mut rest = uniform;
             let mut args = Vec::new();

@@ -280,8 +280,7 @@ impl<'a> Lower<'_, 'a> {
         let result = self.kernel.code.value(File::R, words);
         let mut data = self.data(Op::Machine(op), modifiers, &[result], &args);
         let else_values = smallvec![accumulator];
-        data.guard =
-            self.guard.map(|(predicate, negated)| Guard { predicate, negated, else_values: else_values });
+        data.guard = self.guard.map(|(predicate, negated)| Guard { predicate, negated, else_values });
         self.kernel.code.append(self.block, data);
         if self.outstanding.serial.is_none() {
             return result;
