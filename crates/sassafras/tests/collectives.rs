@@ -61,7 +61,7 @@ fn a_whole_warp_is_not_gathered() {
             ".version 8.0\n.target sm_90\n.visible .entry k(.param .u64 p) {{ .reg .pred %p<3>; .reg .b32 %r<5>; \
              .reg .b64 %rd1; ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; ld.global.u32 %r2, [%rd1+8]; \
              {parts} barrier.sync 1, %r2; vote.sync.any.pred %p1, %p1, %r2; selp.u32 %r3, 1, 0, %p1; \
-             st.global.u32 [%rd1], %r3; DONE: ret; }}"
+             st.global.u32 [%rd1], %r3; DONE: st.global.u32 [%rd1+16], %r1; ret; }}"
         )
     };
     let count = |parts: &str, level, wanted: &dyn Fn(&Inst) -> bool| {

@@ -48,7 +48,6 @@ impl Thread {
                     let data = inst.operands().filter(|(_, o)| o.kind == Kind::R).last().expect("data");
                     return self.register(data.1.value);
                 }
-                Op::ULDC | Op::LDCU => {}
                 _ if holds => self.step(inst),
                 _ => {}
             }
@@ -79,6 +78,7 @@ impl Thread {
                         | u64::from(self.register(operand.value + 1)) << 32
                 }
                 Kind::R => self.register(operand.value).into(),
+                Kind::U => self.register(UNIFORM + operand.value).into(),
                 Kind::P => self.predicates[operand.value as usize].into(),
                 Kind::Const | Kind::ConstB | Kind::ConstR | Kind::ConstU => {
                     u64::from(self.constant(operand.value))
@@ -96,7 +96,7 @@ impl Thread {
         }
         let modifiers: Vec<_> = inst.modifiers().filter(|m| !ALIASES.contains(&m.name())).collect();
         let (bits, predicates) = match inst.op() {
-            Op::LDC => (args[0].bits, vec![]),
+            Op::LDC | Op::ULDC | Op::LDCU => (args[0].bits, vec![]),
             op => {
                 let got =
                     eval(op, &modifiers, &args).unwrap_or_else(|| panic!("{inst} has no meaning: {args:?}"));
@@ -112,14 +112,18 @@ impl Thread {
                         self.predicates[number as usize] = value.unwrap_or_else(|| panic!("{inst}"));
                     }
                 }
-                _ if number == i64::from(sass::RZ) => {}
+                Kind::R if number == i64::from(sass::RZ) => {}
                 _ => (0..words).for_each(|w| {
-                    self.registers.insert(number + i64::from(w), (bits >> (32 * w)) as u32);
+                    let first = if kind == Kind::U { UNIFORM } else { 0 };
+                    self.registers.insert(first + number + i64::from(w), (bits >> (32 * w)) as u32);
                 }),
             }
         }
     }
 }
+
+/// The number of UR0 among the registers of a thread.
+const UNIFORM: i64 = 256;
 
 /// Names that nvdisasm gives to an IMAD with certain operands.
 const ALIASES: [&str; 3] = ["MOV", "IADD", "SHL"];

@@ -13,18 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Crate, module, and what it imports from above.
-const KNOWN: [(&str, &str, &str); 6] = [
+const KNOWN: [(&str, &str, &str); 3] = [
     // Legality queries of `codegen::legalize` belong to a module below both.
     ("sassafras", "opt", "codegen"),
-    // `sassafras opt`, which runs rows of the table, is no part of `opt`.
-    ("sassafras", "opt", "passes"),
     // `regalloc::Limits` belongs to `analysis`.
     ("sassafras", "codegen", "regalloc"),
     // `Claims`, `Error` and `RegSet` belong beside `mach::inst`.
     ("sassafras", "mach", "regalloc"),
-    // `EncodedFunction` and `LinearCode` belong to `mach::unit`.
-    ("sassafras", "mach::unit", "mach::emit"),
-    ("sassafras", "mach::unit", "mach::linearize"),
 ];
 
 /// The crates of the compiler that are checked.

@@ -352,9 +352,10 @@ pub fn is_plain_access(data: &InstData) -> bool {
     accesses && effects.orders.is_none() && effects.convergence == Convergence::Thread
 }
 
-/// May it be removed if its results have no use? A plain load may, with the fault that it might have caused.
+/// May it be removed if its results have no use? A plain load of global memory may, with the fault that it might have
+/// caused. Of shared memory a volatile load has no other form than a plain one.
 pub fn is_removable(data: &InstData) -> bool {
-    let is_load = matches!(Effects::of(data).memory, Memory::Read(_)) && is_plain_access(data);
+    let is_load = data.op == Op::Machine(sass::Op::LDG) && is_plain_access(data);
     is_pure(data) || is_shuffle(data) || is_load && !data.results.is_empty()
 }
 
