@@ -98,7 +98,8 @@ impl Values {
         for block in 0..flow.blocks() {
             flow.block(block).for_each(|index| blocks[index] = block);
         }
-        let numbering = Numbering { insts, touches, flow, graph, blocks: &blocks };
+        let escapes = insts.iter().zip(touches).any(|(inst, touches)| names_stack(inst, touches));
+        let numbering = Numbering { insts, touches, flow, graph, blocks: &blocks, escapes };
         let starts = numbering.settle().unwrap_or_else(|| vec![None; graph.nodes.len()]);
         Values { starts, blocks }
     }
@@ -140,6 +141,8 @@ struct Numbering<'a> {
     flow: &'a Flow,
     graph: &'a Graph,
     blocks: &'a [usize],
+    /// An address of the stack may be in a register, so that any generic store may go there.
+    escapes: bool,
 }
 
 impl Numbering<'_> {
@@ -299,7 +302,8 @@ impl Numbering<'_> {
                 }
             }
             // A store to the thread's own memory, or to a generic address that may be there.
-            (None, Op::STL) | (_, Op::ST | Op::ATOM | Op::RED) => state.words.clear(),
+            (None, Op::STL) => state.words.clear(),
+            (_, Op::ST | Op::ATOM | Op::RED) if self.escapes => state.words.clear(),
             (Some(access), Op::LDL) if is_whole => {
                 for (word, (register, value)) in access.words.clone().zip(written.iter().zip(&mut values)) {
                     *value = *state.words.entry(word).or_insert(Value::Result(index, *register));
@@ -344,6 +348,25 @@ impl State {
         }
     }
 }
+
+/// Does an instruction do something else with the stack pointer than to access the stack, or to move the pointer?
+fn names_stack(inst: &Inst, touches: &[Touch]) -> bool {
+    let pointer = STACK_POINTER as usize;
+    let has = |role: Role| {
+        let mut registers = touches.iter().filter(|touch| touch.role == role && touch.file == Kind::R);
+        registers.any(|touch| touch.registers().contains(&pointer))
+    };
+    let is_access = matches!(inst.op(), Op::LDL | Op::STL)
+        && Access::of(inst).is_some_and(|a| a.register != STACK_POINTER);
+    // Where the stack begins: who else loads that has an address of it, too.
+    let is_bank = |kind| matches!(kind, Kind::Const | Kind::ConstB | Kind::ConstR | Kind::ConstU);
+    let loads_start =
+        inst.operands().any(|(_, o)| is_bank(o.kind) && o.bank == 0 && STACK_STARTS.contains(&o.value));
+    (has(Role::Use) && !is_access || loads_start) && !has(Role::Def)
+}
+
+/// Where bank 0 has the address at which a thread's stack begins, up to sm_90 and from sm_100 on.
+const STACK_STARTS: [i64; 2] = [0x28, 0x37c];
 
 /// The first register that an instruction copies, if it does nothing else.
 pub fn copied(inst: &Inst) -> Option<usize> {

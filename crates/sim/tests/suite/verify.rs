@@ -672,8 +672,13 @@ fn a_reload_on_one_side_of_a_branch_makes_no_difference() {
     assert_eq!(code(BLOCK, "STL.U16 [R1+0x8], R0", "NOP", RELOAD, "NOP"), LOST);
     assert_eq!(code(BLOCK, STORE, "NOP", "@P2 LDL R0, [R1+0x8]", "NOP"), LOST);
     // The word is written again before the reload, or the register after it.
-    for store in ["STL [R1+0x8], R2", "ST.E [R6], R2", "STL [R7], R2", "STL.U8 [R1+0x9], R2"] {
+    for store in ["STL [R1+0x8], R2", "STL [R7], R2", "STL.U8 [R1+0x9], R2"] {
         assert_eq!(code(BLOCK, STORE, store, RELOAD, "NOP"), LOST, "{store}");
+    }
+    // A generic store, if some register may have an address of the stack.
+    assert_eq!(code(BLOCK, STORE, "ST.E [R6], R2", RELOAD, "NOP"), []);
+    for address in ["MOV R6, R1", "IADD3 R6, R1, 0x8, RZ", "LDC R6, c[0x0][0x28]", "STL [R1+0x10], R1"] {
+        assert_eq!(code(BLOCK, STORE, "ST.E [R6], R2", RELOAD, address), LOST, "{address}");
     }
     // Afterwards the word doesn't count, unless it may differ.
     assert_eq!(code(BLOCK, STORE, "NOP", RELOAD, "STL [R1+0x8], R9"), []);
