@@ -10,7 +10,7 @@
 //! | what is a function, block, value, instruction? | [`function`] |
 //! | how are instructions built and inserted? | [`builder`] |
 //! | which rules does it obey? | [`verify`] |
-//! | predecessors, reverse post-order, dominators, post-dominators | [`cfg`] |
+//! | predecessors, reverse post-order, dominators, post-dominators | [`mod@cfg`] |
 //! | loops: header, preheader, latches, exits, nesting | [`loops`] |
 //! | what is live where | [`liveness`] |
 //! | which values vary between threads, which blocks are divergent, where threads reconverge | [`divergence`] |

@@ -37,6 +37,7 @@ cargo xtask <task>
 
   setup                          install the pinned reference tools under target/ref
   test                           format, lints, documentation, dependencies, all tests, the short conformance parts
+  dependencies                   licences, sources, versions and use of dependencies, by deny.toml
   conformance [PART] [OPTIONS]   compare with the reference tools; without PART, all parts
       forms                      every PTX instruction form on every target: verdict and error text
       compile-forms              every accepted form compiles at -O0 and -O3, and nvdisasm reads the code
@@ -123,6 +124,7 @@ fn dispatch() -> Result<()> {
     match task.as_str() {
         "setup" => setup::run(arguments),
         "test" => test::run(arguments),
+        "dependencies" => dependencies::check(),
         "conformance" => conformance::run(arguments),
         "bench" => bench::run(arguments),
         "fuzz" => fuzz::run(arguments),

@@ -1,7 +1,7 @@
 //! The approximate functions.
 //!
-//! [`compute`] gives what Hopper gives, bit for bit: its function unit is [`unit`], with coefficients that were fitted to
-//! results of an H200. Around it are special values, and what ptxas makes of functions without `.ftz`.
+//! [`compute`] gives what Hopper gives, bit for bit: its function unit is [`mod@unit`], with coefficients that were
+//! fitted to results of an H200. Around it are special values, and what ptxas makes of functions without `.ftz`.
 
 mod tables;
 mod unit;

@@ -25,7 +25,8 @@ pub struct Options {
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
     /// Compile patches: functions that tools insert into other kernels. The module is a whole program without kernels
-    /// (`not_for_patches`); if `relocatable` as well, an object for the linker has the same code.
+    /// ([`not_for_patches`](crate::not_for_patches)); if `relocatable` as well, an object for the linker has the same
+    /// code.
     pub tools_patch: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
