@@ -6,6 +6,15 @@
 //! of fresh memory: the first touch of a page costs more than anything else here. A block has no header, because Rust
 //! says its size when it is freed.
 //!
+//! What it buys: CPU time in ms, the best of 200 runs (small kernel: `examples/saxpy.ptx`) and of 7 (large one: 1.7 MB
+//! of nvcc's PTX), in turn, `-arch=sm_90a -O3 --split-compile=1`, thin LTO, Linux 6.18 on two cores. Its price is
+//! memory that is not given back: at its peak the large kernel takes 88 MB in place of 60.
+//!
+//! | C library | small, with | without | large, with | without |
+//! |---|---|---|---|---|
+//! | musl, as `cargo dist` links | 0.81 | 1.02 | 776 | 1063 |
+//! | glibc | 1.54 | 1.58 | 749 | 771 |
+//!
 //! 1. A block is as large as its class and aligned to `ALIGNMENT`; it is in one list, or in use.
 //! 2. A list holds blocks of its class alone, whichever thread cut them: another than their maker may free them.
 //! 3. Memory of a chunk that no block was cut from is zero.

@@ -62,20 +62,22 @@
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
-//! 2. The form: a row that takes the types and the words that choose a form ([`crate::words::Kind::chooses_form`]). It ends here if
-//!    there is none.
+//! 2. The form: a row that takes the types and the words that choose a form ([`crate::words::Kind::chooses_form`]). It
+//!    ends here if there is none.
 //! 3. The operands' kinds and types. It ends here if no row takes them.
 //! 4. `rule` lines, then the gates of the row.
 //! 5. Modifiers that the row doesn't take, required ones that aren't there, some faults of operands and `amid` lines,
-//!    in the order of the vocabulary ([`Turn`]): an `amid` line has the turn of the group of the first word that it names.
+//!    in the order of the vocabulary ([`Turn`]): an `amid` line has the turn of the group of the first word that it
+//!    names.
 //! 6. `late` lines.
 //! 7. The gates of optional operands, sizes of vectors and other faults of operands, limits.
 //!
 //! These lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4` is the version from which
 //! they apply, `!ptx8.1` the one below which, `sm70` and `!sm70` say the same of targets, `t1=.x/.y` asks for the
-//! second type, `args=3` for three operands. All but `word` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m` is the mnemonic,
-//! `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape` the shape,
-//! `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of such a word.
+//! second type, `args=3` for three operands. All but `word` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m`
+//! is the mnemonic, `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape`
+//! the shape, `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of such
+//! a word.
 //!
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in the
 //! order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. Several gates have `;` between them. In the place
