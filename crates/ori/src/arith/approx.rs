@@ -1,23 +1,31 @@
 //! The approximate functions.
 //!
-//! [`compute`] gives what Hopper gives, bit for bit: its function unit is [`mod@unit`], with coefficients that were
-//! fitted to results of an H200. Around it are special values, and what ptxas makes of functions without `.ftz`.
+//! [`compute`] gives what Hopper gives, bit for bit: its function unit is [`mod@unit`], with coefficients that were fitted to
+//! results of an H200. Around it are special values, and what ptxas makes of functions without `.ftz`.
 
 mod tables;
 mod unit;
 
 use super::float::{self, Exact, F32, F64, Flow, Format, Rounding};
 
+/// A function of the approximation unit (MUFU).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
+    /// `1 / x`
     Rcp,
+    /// `1 / sqrt(x)`
     Rsqrt,
+    /// `sqrt(x)`
     Sqrt,
     /// Of an angle in turns, as the machine takes it.
     Sin,
+    /// `cos`, of an angle in turns too.
     Cos,
+    /// `2^x`
     Ex2,
+    /// `log2(x)`
     Lg2,
+    /// `tanh(x)`
     Tanh,
 }
 
