@@ -216,7 +216,7 @@ impl Reader {
             t.expect("]")?;
         }
         t.expect(" ")?;
-        Ok(Guard { predicate, negated, else_values: else_values })
+        Ok(Guard { predicate, negated, else_values })
     }
 
     fn arg(&mut self, t: &mut Text) -> Result<Arg, String> {

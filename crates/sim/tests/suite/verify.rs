@@ -685,8 +685,7 @@ fn a_reload_on_one_side_of_a_branch_makes_no_difference() {
     assert_eq!(code(BLOCK, STORE, "NOP", RELOAD, "STL [R1+0x8], R2"), LOST);
     assert_eq!(code(BLOCK, STORE, "NOP", RELOAD, "IADD3 R0, R0, 0x1, RZ"), LOST);
     assert_eq!(code(BLOCK, "NOP", "NOP", RELOAD, "NOP"), LOST);
-    // A value that is spilled on one side only.
-    assert_eq!(code(BLOCK, "MOV R8, R0", "STL [R1+0x8], R8", RELOAD, "NOP"), []);
+    // What is spilled on one side may differ, since the others have something else in the word.
     assert_eq!(code(BLOCK, "MOV R8, R2", "STL [R1+0x8], R8", RELOAD, "NOP"), LOST);
 }
 
