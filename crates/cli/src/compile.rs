@@ -8,6 +8,7 @@ use crate::jobs::Threads;
 use crate::log::{Log, Stop};
 use crate::options::{self, Effect, Given, Id, OPTIONS, help};
 use crate::statistics::Statistics;
+use crate::tools;
 use crate::trace::Trace;
 use crate::usage::{self, Report, Sections};
 use crate::{doubles, entries};
@@ -22,7 +23,7 @@ use std::time::Instant;
 pub fn run(words: Vec<String>) -> Result<(), Stop> {
     let mut log = Log::default();
     let given = options::parse(words, &log)?;
-    if let Some(text) = help::requested(&given) {
+    if let Some(text) = help::requested(&given, &tools::list()) {
         // A reader that closes the pipe early is no error of ours.
         let _ = std::io::stdout().write_all(text.as_bytes());
         return Ok(());
@@ -182,6 +183,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     options.debug_code = is_debugged;
     options.errors_at_exit = given.has(Id::ErrorsAtExit);
     options.steer_threads = given.word(Id::Sanitize) == Some("threadsteer") && !given.has(Id::ToolsPatch);
+    options.contract = given.truth(Id::Fmad).unwrap_or(true);
     options.launch = given.bounds();
     options.load_cache = given.cache_rule(Id::DefaultLoad, Id::ForceLoad);
     options.store_cache = given.cache_rule(Id::DefaultStore, Id::ForceStore);

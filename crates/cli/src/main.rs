@@ -1,6 +1,7 @@
 //! The `sassafras` command: called with ptxas's words it does what ptxas does.
 
 mod allocator;
+mod answer;
 mod compile;
 mod disasm;
 mod doubles;

@@ -5,7 +5,7 @@
 //!
 //! Exit code 0: every run ended and left the memory that was expected; 1: one did not; 255: nothing could be run.
 
-use crate::tools::Answer;
+use crate::answer::Answer;
 use gpu::runline::{self, Contents, Run};
 use sim::Machine;
 use sim::ptx::Launch;
@@ -172,6 +172,8 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
     };
     let options = sassafras::Options::new(module.target).with(|o| {
         o.level = level;
+        // The same bits as the interpreter's.
+        o.contract = false;
     });
     let output = sassafras::compile_module(module, &options);
     let cubin = output.cubin.ok_or_else(|| refused(&output.diagnostics))?;

@@ -1,5 +1,6 @@
 //! The commands beside compiling: each is a row. What one prints goes to stdout; why it can't goes to stderr.
 
+use crate::answer::Answer;
 use crate::log::FAILED;
 use crate::{disasm, inspect, opt, options, run, verify};
 use std::io::Write;
@@ -10,18 +11,6 @@ struct Tool {
     about: &'static str,
     usage: &'static str,
     run: fn(&[String]) -> Result<Answer, String>,
-}
-
-/// What a command prints, and the exit code that goes with it.
-pub struct Answer {
-    pub text: String,
-    pub code: u8,
-}
-
-impl From<String> for Answer {
-    fn from(text: String) -> Answer {
-        Answer { text, code: 0 }
-    }
 }
 
 const TOOLS: &[Tool] = &[

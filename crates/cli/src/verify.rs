@@ -2,8 +2,8 @@
 //!
 //! Exit code 0: yes; 1: there are reports; 255: a file could not be verified.
 
+use crate::answer::Answer;
 use crate::listing::quoted;
-use crate::tools::Answer;
 use sim::verify::{Report, Short, Site, Verdict, verify as verify_cubin};
 use std::fmt::Write;
 
@@ -67,7 +67,7 @@ fn report(report: &Report) -> String {
         Short::Cached => "\"missing\":\"value\"".to_string(),
         Short::Unread => "\"missing\":\"reader\"".to_string(),
         Short::Arrival => "\"missing\":\"arrival\"".to_string(),
-        Short::Parted => "\"missing\":\"register\"".to_string(),
+        Short::Divergent => "\"missing\":\"register\"".to_string(),
     };
     format!(
         "{{\"section\":{},\"relation\":{},\"registers\":[{}],\"first\":{},\"second\":{},{missing}}}",

@@ -21,6 +21,7 @@ fn compile(source: &str, level: u8) -> Result<Vec<u8>, String> {
     assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
     let module = parsed.module.expect("a module");
     let options = sassafras::Options::new(module.target).with(|o| {
+        o.contract = false;
         o.level = level;
         o.verify = true;
     });

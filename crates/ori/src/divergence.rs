@@ -62,6 +62,7 @@ impl Divergence {
     fn mark_unconverged(&mut self, function: &Function, cfg: &Cfg) {
         let diverges = |data: &InstData| match data.op {
             Op::Pseudo(op) => matches!(op, Pseudo::Call | Pseudo::Entry),
+            Op::Generic(_) => false,
             Op::Machine(op) => matches!(op, sass::Op::YIELD | sass::Op::NANOSLEEP),
         };
         let returns = |b: &Block| matches!(function.blocks[*b].end, Terminator::Return);
@@ -118,8 +119,10 @@ impl Divergence {
             || data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }))
             || match data.op {
                 Op::Pseudo(op) => {
-                    !matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Landed)
+                    use Pseudo::{CallRoutine, Copy, Landed, Pack, Unpack};
+                    !matches!(op, Pack | Unpack | Copy | Landed | CallRoutine)
                 }
+                Op::Generic(_) => false,
                 Op::Machine(op) => match source(op, data) {
                     Source::Arguments => false,
                     Source::Warp => !converged,

@@ -17,6 +17,7 @@
 
 mod convert;
 mod float;
+pub mod generic;
 mod half;
 mod integer;
 mod signs;

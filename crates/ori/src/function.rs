@@ -7,7 +7,7 @@
 //!   (`BSSY`, `BSYNC`) on values of file B.
 
 use crate::entity::{Block, Entity, Inst, Map, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::M;
 use smallvec::SmallVec;
 
@@ -40,8 +40,49 @@ pub struct ValueData {
 pub enum Op {
     /// A machine operation.
     Machine(sass::Op),
+    /// A generic operation: what it computes is the same on every target. `expand` replaces it by machine operations.
+    Generic(Generic),
     /// An operation of the compiler.
     Pseudo(Pseudo),
+}
+
+/// Pure operations that no machine has as one instruction. Modifiers are the type of the operands and the result (`U16`,
+/// `S16`, `U32`, `S32`, `U64`, `S64`, `F32`, `F64`), then, for floats, a rounding other than to nearest (`RZ`, `RM`,
+/// `RP`) and `FTZ`. Operands of 16 bits are extended to a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Generic {
+    /// The quotient of integers, rounded to zero; all ones if the divisor is zero.
+    Div,
+    /// The remainder, with the sign of the dividend; all ones if the divisor is zero.
+    Rem,
+    /// The quotient of floats, correctly rounded.
+    FDiv,
+    /// The reciprocal of a float, correctly rounded.
+    FRcp,
+    /// The square root, correctly rounded.
+    FSqrt,
+    /// The reciprocal square root of an f64, as PTX's `rsqrt.approx.f64`.
+    FRsqrt,
+}
+
+impl Generic {
+    /// All of them.
+    pub const ALL: [Generic; 6] = {
+        use Generic::*;
+        [Div, Rem, FDiv, FRcp, FSqrt, FRsqrt]
+    };
+
+    /// Its name in the IR text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Generic::Div => "Div",
+            Generic::Rem => "Rem",
+            Generic::FDiv => "FDiv",
+            Generic::FRcp => "FRcp",
+            Generic::FSqrt => "FSqrt",
+            Generic::FRsqrt => "FRsqrt",
+        }
+    }
 }
 
 /// Operations of the compiler without a machine form; register allocation turns them into moves or nothing.
@@ -63,6 +104,10 @@ pub enum Pseudo {
     /// A call: the callee (a symbol, or an address in a register pair) and then its parameters; results and
     /// parameters are in the registers of [`Function::fixed`].
     Call,
+    /// A call of a library routine of this function: its number in [`Function::routines`], then its parameters; results
+    /// and parameters are in the registers of [`Function::fixed`]. The routine has no effect but its results, and
+    /// clobbers the registers of [`Fixed::window`] only.
+    CallRoutine,
     /// The return values of a device function, in the registers of [`Function::fixed`].
     Leave,
     /// Accesses to memory keep their order with it, and it becomes no instruction. Modifiers are the scope (`WARP`,
@@ -72,9 +117,9 @@ pub enum Pseudo {
 
 impl Pseudo {
     /// All of them.
-    pub const ALL: [Pseudo; 9] = {
+    pub const ALL: [Pseudo; 10] = {
         use Pseudo::*;
-        [Pack, Unpack, Copy, Undef, Landed, Entry, Call, Leave, MemoryFence]
+        [Pack, Unpack, Copy, Undef, Landed, Entry, Call, CallRoutine, Leave, MemoryFence]
     };
 
     /// Its name in the IR text.
@@ -87,6 +132,7 @@ impl Pseudo {
             Pseudo::Landed => "Landed",
             Pseudo::Entry => "Entry",
             Pseudo::Call => "Call",
+            Pseudo::CallRoutine => "CallRoutine",
             Pseudo::Leave => "Leave",
             Pseudo::MemoryFence => "MemoryFence",
         }
@@ -393,6 +439,8 @@ pub struct BlockData {
     pub end: Terminator,
     /// Offset in the PTX text of the instruction that ends the block, 0 where there is none.
     pub end_at: u32,
+    /// Rarely executed: a slow path. Layout puts it after the code that is not.
+    pub cold: bool,
 }
 
 /// A function in SSA form with block parameters.
@@ -408,10 +456,16 @@ pub struct Function {
     pub blocks: Map<Block, BlockData>,
     /// The names that [`Arg::Address`], [`Arg::Slot`] and calls refer to.
     pub symbols: Vec<String>,
-    /// The registers of the results and arguments of [`Pseudo::Entry`], [`Pseudo::Call`] and [`Pseudo::Leave`].
+    /// The library routines that [`Pseudo::CallRoutine`] refers to; their code follows that of the function.
+    pub routines: Vec<String>,
+    /// The registers of the results and arguments of [`Pseudo::Entry`], [`Pseudo::Call`], [`Pseudo::CallRoutine`] and
+    /// [`Pseudo::Leave`].
     pub fixed: FxHashMap<Inst, Fixed>,
     /// Results of strong loads and atomics: other threads may change the memory while a loop spins on it.
     pub awaited: Vec<Value>,
+    /// Results of float products and sums without a rounding modifier: such a product may be contracted with such a sum
+    /// to one operation that rounds once.
+    pub contractable: FxHashSet<Value>,
     /// Headers of loops that are not to be unrolled.
     pub rolled: Vec<Block>,
     /// Reserved registers, allocated to no value: code elsewhere in the program writes them for threads that are here.
@@ -438,6 +492,8 @@ pub struct Fixed {
     pub preserved: Option<u8>,
     /// The number of clobbered convergence barriers, if not the default of the ABI.
     pub barriers: Option<u8>,
+    /// Of a library routine: the first of the general registers that it clobbers, and how many there are.
+    pub window: Option<(u8, u8)>,
 }
 
 impl Function {
@@ -477,6 +533,7 @@ impl Function {
             insts: Vec::new(),
             end: Terminator::Exit,
             end_at: 0,
+            cold: false,
         })
     }
 

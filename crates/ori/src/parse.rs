@@ -84,11 +84,17 @@ impl Reader {
         } else if self.block.is_none() && t.takes("awaited ") {
             let value = self.value(&mut t)?;
             self.function.awaited.push(value);
+        } else if self.block.is_none() && t.takes("contractable ") {
+            let value = self.value(&mut t)?;
+            self.function.contractable.insert(value);
         } else if self.block.is_none() && t.takes("rolled ") {
             let block = self.block_named(&mut t)?;
             self.function.rolled.push(block);
         } else if self.block.is_none() && t.takes("symbol ") {
             self.function.symbols.push(t.rest.to_string());
+            return Ok(());
+        } else if self.block.is_none() && t.takes("routine ") {
+            self.function.routines.push(t.rest.to_string());
             return Ok(());
         } else if text.starts_with('b') && text.ends_with(':') {
             self.head(&mut t)?;
@@ -105,7 +111,7 @@ impl Reader {
         t.at_end()
     }
 
-    /// `b1(v2:R, v3:P):`
+    /// `b1(v2:R, v3:P):`, `b1 cold:`
     fn head(&mut self, t: &mut Text) -> Result<(), String> {
         let block = self.block_named(t)?;
         self.block = Some(block);
@@ -114,6 +120,7 @@ impl Reader {
             self.function.blocks[block].params = params.to_vec();
             t.expect(")")?;
         }
+        self.function.blocks[block].cold = t.takes("cold") || t.takes(" cold");
         t.expect(":")
     }
 
@@ -324,6 +331,9 @@ fn operation(name: &str) -> Result<Op, String> {
     if let Some(pseudo) = Pseudo::ALL.into_iter().find(|p| p.name() == name) {
         return Ok(Op::Pseudo(pseudo));
     }
+    if let Some(generic) = Generic::ALL.into_iter().find(|g| g.name() == name) {
+        return Ok(Op::Generic(generic));
+    }
     sass::Op::from_name(name).map(Op::Machine).ok_or_else(|| format!("unknown operation '{name}'"))
 }
 
@@ -416,7 +426,7 @@ impl<'a> Text<'a> {
         Ok(Arg::Address { symbol, addend, half })
     }
 
-    /// `4 5 <- 6}`, `4 5 <- 6 of 40 keeping 8 losing B3}`
+    /// `4 5 <- 6}`, `4 5 <- 6 of 40 keeping 8 losing B3}`, `2 <- 2 4 clobbering 2+20}`
     fn fixed(&mut self) -> Result<Fixed, String> {
         let mut fixed = Fixed::default();
         let mut side = &mut fixed.results;
@@ -431,6 +441,10 @@ impl<'a> Text<'a> {
                 fixed.preserved = Some(self.index()? as u8);
             } else if self.takes("losing B") || self.takes(" losing B") {
                 fixed.barriers = Some(self.index()? as u8);
+            } else if self.takes("clobbering ") || self.takes(" clobbering ") {
+                let first = self.index()? as u8;
+                self.expect("+")?;
+                fixed.window = Some((first, self.index()? as u8));
             } else {
                 side.push(self.index()? as u8);
                 self.takes(" ");

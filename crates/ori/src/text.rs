@@ -39,11 +39,19 @@ impl fmt::Display for Function {
         for value in &self.awaited {
             writeln!(f, "  awaited {value}")?;
         }
+        let mut contractable: Vec<_> = self.contractable.iter().collect();
+        contractable.sort_unstable();
+        for value in contractable {
+            writeln!(f, "  contractable {value}")?;
+        }
         for block in &self.rolled {
             writeln!(f, "  rolled {block}")?;
         }
         for symbol in &self.symbols {
             writeln!(f, "  symbol {symbol}")?;
+        }
+        for routine in &self.routines {
+            writeln!(f, "  routine {routine}")?;
         }
         for block in self.blocks.keys() {
             let data = &self.blocks[block];
@@ -55,7 +63,7 @@ impl fmt::Display for Function {
                 }
                 f.write_str(")")?;
             }
-            writeln!(f, ":")?;
+            writeln!(f, "{}:", if data.cold { " cold" } else { "" })?;
             for inst in &data.insts {
                 write!(f, "    {}", Line(self, &self.insts[*inst]))?;
                 if let Some(fixed) = self.fixed.get(inst) {
@@ -86,6 +94,9 @@ impl fmt::Display for Fixed {
         let unusual = [(" of ", self.words), (" keeping ", self.preserved), (" losing B", self.barriers)];
         for (word, number) in unusual {
             number.map_or(Ok(()), |number| write!(f, "{word}{number}"))?;
+        }
+        if let Some((first, count)) = self.window {
+            write!(f, " clobbering {first}+{count}")?;
         }
         f.write_str("}")
     }
@@ -119,6 +130,7 @@ impl fmt::Display for Line<'_> {
         }
         match inst.op {
             Op::Machine(op) => f.write_str(op.name())?,
+            Op::Generic(op) => f.write_str(op.name())?,
             Op::Pseudo(op) => f.write_str(op.name())?,
         }
         for m in &inst.modifiers {

@@ -12,6 +12,7 @@
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Value};
+use crate::eval::generic::{Type, operands};
 use crate::function::*;
 
 /// The first broken rule, in words.
@@ -151,7 +152,19 @@ impl Verifier<'_> {
             (Op::Pseudo(Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef), None) => {
                 Err("a pseudo operation without a result".into())
             }
+            (Op::Generic(op), _) => self.generic(op, inst, width),
             _ => Ok(()),
         }
+    }
+
+    /// One result, as many operands as the operation has, all of the width of its type.
+    fn generic(&self, op: Generic, inst: &InstData, width: impl Fn(&Arg) -> u32) -> Result<(), String> {
+        let ty = Type::of(&inst.modifiers).ok_or("a generic operation without a type")?;
+        let words = u32::from(ty.words());
+        let [result] = inst.results[..] else { return Err("a generic operation has one result".into()) };
+        let fits = u32::from(self.function.values[result].words) == words
+            && inst.args.len() == operands(op)
+            && inst.args.iter().all(|a| width(a) == words);
+        if fits { Ok(()) } else { Err("operands that the type of a generic operation doesn't have".into()) }
     }
 }

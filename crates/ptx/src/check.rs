@@ -10,8 +10,6 @@ mod call;
 mod known;
 mod vector;
 
-pub(crate) use known::{KnownShapes, Shape};
-
 use crate::ast::*;
 use crate::diag::{Severity, Span};
 use crate::parse::{Parse, Parser};

@@ -20,6 +20,7 @@ mod lex;
 mod names;
 mod parse;
 mod print;
+mod shape;
 pub mod sreg;
 pub mod table;
 pub mod target;

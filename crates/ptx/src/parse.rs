@@ -42,8 +42,8 @@ pub(crate) struct Parser<'s> {
     /// All opcodes by mnemonic and spelling without blanks: blanks make no difference, except within a mnemonic.
     resolved_ids: FxHashMap<(&'static str, String), OpcodeId>,
     /// Shapes of instructions that are right, and that of the one at hand (`check/known.rs`).
-    pub known_shapes: crate::check::KnownShapes,
-    pub shape: crate::check::Shape,
+    pub known_shapes: crate::shape::KnownShapes,
+    pub shape: crate::shape::Shape,
     pub diagnostics: Vec<Diagnostic>,
     lines: LineCursor,
     pub version: Version,

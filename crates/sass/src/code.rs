@@ -1,8 +1,9 @@
 //! Words to instructions and back.
 
 use crate::control::{Control, ControlError};
+use crate::flag;
 use crate::form::{Bits, Form, Kind, M, Mod, Slot};
-use crate::inst::{Guard, Inst, Operand, flag};
+use crate::inst::{Guard, Inst, Operand};
 use crate::isa::Isa;
 use std::fmt;
 

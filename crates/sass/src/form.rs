@@ -4,7 +4,7 @@
 //! control code, a modifier, an operand, or the form itself (`base`); the build checks it. So a word that matches
 //! a form decodes and encodes back to the same bits.
 
-use crate::inst::flag;
+use crate::flag;
 use crate::isa::{Isa, IsaSet};
 
 include!(concat!(env!("OUT_DIR"), "/table.rs"));
@@ -416,7 +416,7 @@ pub struct Slot {
     pub inside: bool,
     /// nvdisasm writes `c[0x0] [0x4]` in packed-half operations.
     pub spaced_bank: bool,
-    /// The signs that may be here: `inst::flag`.
+    /// The signs that may be here: `flag`.
     pub(crate) allows: u8,
 }
 

@@ -1,5 +1,6 @@
 //! An instruction: a form, a guard, modifier values, operand values and a control code.
 
+use crate::flag;
 use crate::form::{Form, Kind, M, Mod, Op, RAW, Role, Slot};
 use std::fmt;
 
@@ -15,14 +16,6 @@ pub const RZ: u8 = 255;
 pub const URZ: u8 = 255;
 /// See [`RZ`].
 pub const PT: u8 = 7;
-
-pub(crate) mod flag {
-    pub const NEG: u8 = 1;
-    pub const ABS: u8 = 2;
-    pub const NOT: u8 = 4;
-    pub const INV: u8 = 8;
-    pub const REUSE: u8 = 16;
-}
 
 /// The value of one operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -331,8 +324,8 @@ impl Inst {
 
     /// The names that follow the operand at `slot`: `H0_H0`, `X4`; what is always printed aside.
     pub fn suffixes(&self, slot: usize) -> impl Iterator<Item = M> + '_ {
-        let behind = move |index: &usize| matches!(self.form.mods[*index], Mod::Field { slot: Some(owner), .. } if owner == slot);
-        let names = (0..self.form.mods.len()).filter(behind).map(|index| self.modifier(index));
+        let is_of_slot = move |index: &usize| matches!(self.form.mods[*index], Mod::Field { slot: Some(owner), .. } if owner == slot);
+        let names = (0..self.form.mods.len()).filter(is_of_slot).map(|index| self.modifier(index));
         names.filter(|&name| name != M::Empty)
     }
 

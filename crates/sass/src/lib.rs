@@ -21,6 +21,7 @@
 
 mod code;
 mod control;
+mod flag;
 mod form;
 mod inst;
 mod isa;

@@ -145,7 +145,7 @@ impl Model {
         let cycles = match (source.unit, result.unit) {
             (Unit::Uniform, Unit::UniformMove) => 3,
             _ if late => VISIBLE,
-            // Behind each other in one queue.
+            // One after the other in one queue.
             _ if source.is_late_source() => 1,
             (source, result) if source.is_matrix() || source == Unit::Double || result == Unit::Fp64 => 1,
             (_, writer) if writer.writes_late() && source.part.is_general() => VISIBLE,

@@ -5,8 +5,9 @@
 //! a builder, predicate results without a use.
 
 use crate::code::fits;
+use crate::flag;
 use crate::form::{Form, Hide, Kind, M, Mod, Op, Role, Slot};
-use crate::inst::{Inst, Operand, PT, flag};
+use crate::inst::{Inst, Operand, PT};
 use crate::isa::Isa;
 use crate::number;
 use std::fmt;

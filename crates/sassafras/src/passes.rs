@@ -20,13 +20,14 @@ use crate::codegen::{
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel, Options, PassError, PassFailure, PassResult, Times};
-use crate::mach::unit::Unit;
+use crate::lower::{expand, library};
+use crate::mach::unit::{LinearCode, Unit};
 use crate::mach::{
     control_codes, dead_predicates, emit, layout, linearize, pipe_balance, reuse, text, wgmma_hazards,
 };
 use crate::opt::{
-    combine, dce, elide_waterfall, if_convert, iv_elim, licm, narrow_iv, predicate_logic, simplify, sink,
-    tail_duplicate, uniform, unroll,
+    atomic_aggregate, bit_test, combine, dce, elide_waterfall, if_convert, iv_elim, licm, load_elim,
+    mem_vectorize, narrow_iv, predicate_logic, simplify, sink, tail_duplicate, uniform, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};
@@ -37,6 +38,8 @@ use std::fmt::Write;
 enum Property {
     /// Ori in SSA form: before register allocation.
     Ssa,
+    /// There are no generic operations.
+    Expanded,
     /// Loops in which threads wait for others of their warp have `YIELD`.
     ForwardProgress,
     /// What the machine reads from uniform registers is computed there where it can be.
@@ -68,8 +71,9 @@ enum Property {
 use Property::*;
 
 /// The properties of Ori.
-const OF_ORI: [Property; 8] = [
+const OF_ORI: [Property; 9] = [
     Ssa,
+    Expanded,
     ForwardProgress,
     UniformOperands,
     WgmmaTuples,
@@ -84,6 +88,7 @@ impl Property {
     fn about(self) -> &'static str {
         match self {
             Ssa => "Ori in SSA form",
+            Expanded => "machine operations",
             ForwardProgress => "YIELD in loops that wait",
             UniformOperands => "operands in uniform registers",
             WgmmaTuples => "tuples of wgmma",
@@ -206,6 +211,8 @@ const SIMPLIFY: Pass = ori(
 );
 const DCE: Pass = ori("dce", 0, "dead code and dead block parameters go", dce::run);
 const COMBINE: Pass = ori("combine", 1, "constant folding, CSE and peephole rules on SSA", combine::run);
+const LICM: Pass =
+    ori("licm", 1, "loop invariants move to the preheader", licm::run).invalidates(BY_NEW_EDGES);
 
 const PIPELINE: &[Step] = &[
     Once(SIMPLIFY.hides_registers()),
@@ -215,7 +222,8 @@ const PIPELINE: &[Step] = &[
             .invalidates(BY_NEW_EDGES),
     ),
     Once(COMBINE),
-    IfChanged(&[SIMPLIFY, DCE]),
+    // Once more: what lost its other uses is of one instruction with its only one.
+    IfChanged(&[SIMPLIFY, DCE, COMBINE, SIMPLIFY, DCE]),
     Once(ori("narrow-iv", 1, "64-bit induction variables that fit into 32 bits", narrow_iv::run)),
     IfChanged(&[COMBINE, SIMPLIFY, DCE]),
     Once(ori("iv-elim", 1, "induction variables a constant apart become one", iv_elim::run)),
@@ -229,6 +237,8 @@ const PIPELINE: &[Step] = &[
         ],
     ),
     IfChanged(&[COMBINE, SIMPLIFY, DCE]),
+    Once(LICM),
+    IfChanged(&[SIMPLIFY, DCE]),
     Repeat(
         |tuning| tuning.unroll_repeats,
         &[
@@ -242,6 +252,26 @@ const PIPELINE: &[Step] = &[
             DCE,
         ],
     ),
+    Once(ori(
+        "load-elim",
+        1,
+        "loads of words that a value holds, and overwritten stores, go",
+        load_elim::run,
+    )),
+    IfChanged(&[COMBINE, SIMPLIFY, DCE]),
+    Once(
+        ori("elide-waterfall", 1, "no waterfall loop where one thread asks", elide_waterfall::run)
+            .invalidates(BY_NEW_EDGES),
+    ),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(LICM),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(
+        ori("expand", 0, "generic operations become machine operations", expand::run)
+            .establishes(&[Expanded])
+            .invalidates(BY_NEW_EDGES),
+    ),
+    IfChanged(&[SIMPLIFY, DCE, COMBINE, SIMPLIFY, DCE]),
     Once(ori(
         "predicate-reduce",
         1,
@@ -263,12 +293,20 @@ const PIPELINE: &[Step] = &[
         predicate_logic::merge,
     )),
     IfChanged(&[SIMPLIFY, DCE]),
-    Once(
-        ori("elide-waterfall", 1, "no waterfall loop where one thread asks", elide_waterfall::run)
-            .invalidates(BY_NEW_EDGES),
-    ),
+    Once(ori(
+        "atomic-aggregate",
+        1,
+        "one thread does the atomics of its warp at one address",
+        atomic_aggregate::run,
+    )),
+    IfChanged(&[DCE]),
+    Once(ori(
+        "mem-vectorize",
+        1,
+        "neighbouring accesses of shared and local memory become one",
+        mem_vectorize::run,
+    )),
     IfChanged(&[SIMPLIFY, DCE]),
-    Once(ori("licm", 1, "shuffles of loop invariants move to the preheader", licm::run)),
     Once(
         ori(
             "yield-insertion",
@@ -291,6 +329,16 @@ const PIPELINE: &[Step] = &[
         ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", wgmma_tuples::run)
             .establishes(&[WgmmaTuples])
             .invalidates(&[NoCriticalEdges, Legal]),
+    ),
+    IfChanged(&[DCE.invalidates(&[])]),
+    Once(
+        ori(
+            "bit-test",
+            1,
+            "comparisons of bitwise functions with zero are predicates of LOP3",
+            bit_test::run,
+        )
+        .invalidates(&[]),
     ),
     IfChanged(&[DCE.invalidates(&[])]),
     Once(
@@ -322,7 +370,7 @@ const PIPELINE: &[Step] = &[
     ),
     Once(
         ori("legalize", 0, "every operation gets a form of the target", legalize::run)
-            .needs(&[Ssa, Convergence])
+            .needs(&[Ssa, Expanded, Convergence])
             .establishes(&[Legal])
             .invalidates(&[UniformLiveness]),
     ),
@@ -415,7 +463,15 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("combine", "if-convert", "redundant and dead instructions make no side longer"),
     ("narrow-iv", "unroll", "the exit test of a 32-bit counter is shorter"),
     ("if-convert", "unroll", "a branch around a few instructions is no further block"),
+    ("unroll", "load-elim", "what an iteration stores, the next one may load"),
+    ("unroll", "mem-vectorize", "accesses of several iterations stand side by side"),
+    ("unroll", "atomic-aggregate", "it names the active threads, and copies of a body share their vote"),
     ("unroll", "elide-waterfall", "it looks for the operands of copies where they were computed"),
+    ("if-convert", "expand", "a branch around a division stays one, and its slow path is no short branch"),
+    ("unroll", "expand", "a loop with a division is one block"),
+    ("licm", "expand", "a division of loop invariants moves as one operation"),
+    ("expand", "predicate-reduce", "the conditions of slow paths are joined, too"),
+    ("expand", "yield-insertion", "library routines have loops of their own"),
     ("unroll", "predicate-reduce", "the tests of several iterations are joined"),
     ("if-convert", "predicate-reduce", "conditions of branches that became selects are joined, too"),
     ("predicate-reduce", "uniform", "what is left of conditions moves to uniform registers"),
@@ -435,6 +491,7 @@ const ORDER: &[(&str, &str, &str)] = &[
         "critical-edges",
         "words that become one parameter are packed at the end of the predecessor",
     ),
+    ("predicate-merge", "bit-test", "the passes on predicates know comparisons"),
     ("convergence-barriers", "critical-edges", "regions add blocks and edges"),
     ("convergence-barriers", "legalize", "regions add instructions"),
     ("legalize", "remat-uniform", "constants that got uniform registers are rematerialized, too"),
@@ -575,8 +632,41 @@ fn dump_ori(pass: &str, function: &Function, log: &mut String) {
     let _ = writeln!(log, "; after {pass}\n{function}");
 }
 
+/// The linear code of a library routine.
+pub fn compile_routine(
+    name: &str,
+    machine: &'static TargetMachine,
+    options: &Options,
+) -> PassResult<LinearCode> {
+    // Registers are dearer than time on a path that is rarely taken: the instructions stay in the order of the source. How
+    // many it needs is known for all other passes together only.
+    let disabled_passes = vec!["sched-prepass"];
+    let all_passes = Options { level: 3, fuel: None, disabled_passes, ..options.clone() };
+    let options = Options { debug_code: false, dump: None, ..all_passes };
+    let kernel = library::function(name, machine, options.tuning);
+    let kernel = kernel.ok_or_else(|| format!("the library has no routine '{name}'"))?;
+    let mut unit = Unit::new(kernel, &options, compile_routine);
+    let last = PIPELINE.iter().position(|step| step.passes().iter().any(|pass| pass.name == "linearize"));
+    let steps = &PIPELINE[..last.map_or(PIPELINE.len(), |last| last + 1)];
+    run_steps(steps, &mut unit, machine, (&mut Times::default(), &mut String::new()))
+        .map_err(|e| format!("routine '{name}': {e}"))?;
+    match unit.linear.frame {
+        0 => Ok(unit.linear),
+        _ => Err(format!("routine '{name}' has too few registers").into()),
+    }
+}
+
 /// Takes a function from lowered Ori to bytes.
 pub fn run(
+    unit: &mut Unit,
+    machine: &'static TargetMachine,
+    output: (&mut Times, &mut String),
+) -> Result<(), PassFailure> {
+    run_steps(PIPELINE, unit, machine, output)
+}
+
+fn run_steps(
+    steps: &'static [Step],
     unit: &mut Unit,
     machine: &'static TargetMachine,
     (times, log): (&mut Times, &mut String),
@@ -594,7 +684,7 @@ pub fn run(
         verify_ori(&driver.unit.kernel.code).map_err(|e| failure(Times::LOWER, driver.unit, e))?;
     }
     let mut change = Change::Nothing;
-    for step in PIPELINE {
+    for step in steps {
         change = driver.step(step, change)?;
     }
     Ok(())
@@ -715,6 +805,18 @@ pub fn code_after(pass: &str, source: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn library_routines_fit_their_registers() {
+        for target in targets::Target::ALL.iter().map(|t| ptx::Target::find(t.name).expect(t.name)) {
+            let machine = TargetMachine::of(target).expect("a machine");
+            let options = Options { verify: true, ..Options::new(target) };
+            for (name, _) in library::CALLED {
+                compile_routine(name, machine, &options)
+                    .unwrap_or_else(|e| panic!("{}: {e:?}", target.name()));
+            }
+        }
+    }
 
     fn options(level: u8, debug_code: bool, disabled: &[&'static str]) -> Options {
         let target = ptx::Target::find("sm_90").expect("a target");

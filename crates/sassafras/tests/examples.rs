@@ -10,6 +10,7 @@ fn compile(source: &str) -> sassafras::Output {
     let parsed = ptx::parse(source, &ptx::Options::default());
     assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
     let options = sassafras::Options::new(ptx::Target::find("sm_90").expect("a target")).with(|o| {
+        o.contract = false;
         o.command_line = "-arch sm_90 ".into();
         o.verify = true;
     });

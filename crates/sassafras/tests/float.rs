@@ -14,6 +14,7 @@ fn listing(target: &str, instruction: &str, store: &str) -> Vec<String> {
     assert!(!parsed.failed(), "{instruction}: {:?}", parsed.diagnostics);
     let target = ptx::Target::find(target).expect("a target");
     let options = sassafras::Options::new(target).with(|o| {
+        o.contract = false;
         o.verify = true;
     });
     let output = sassafras::compile_module(&parsed.module.expect("a module"), &options);

@@ -29,7 +29,7 @@ fn code(machine: &str, form: &str) -> Vec<sass::Inst> {
     words.map(|word| sass::decode(isa, word)).collect()
 }
 
-/// A thread, as far as straight code goes.
+/// A thread, as far as code without loops goes.
 struct Thread {
     /// Constant bank 0 from the parameters on.
     parameters: [u32; 3],
@@ -41,18 +41,32 @@ struct Thread {
 impl Thread {
     /// Runs until the store and returns what it stores.
     fn run(mut self, code: &[sass::Inst]) -> u32 {
-        for inst in code {
+        let mut at = 0;
+        // No kernel here has a loop, but routines are called several times.
+        for _ in 0..4 * code.len() {
+            let inst = code.get(at).expect("an instruction");
+            at += 1;
             let holds = self.predicates[usize::from(inst.guard.predicate)] != inst.guard.not;
             match inst.op() {
                 Op::STG => {
                     let data = inst.operands().filter(|(_, o)| o.kind == Kind::R).last().expect("data");
                     return self.register(data.1.value);
                 }
+                Op::BSSY | Op::BSYNC => {}
+                Op::BRA | Op::CALL | Op::RET if holds => at = self.target(inst, at),
                 _ if holds => self.step(inst),
                 _ => {}
             }
         }
         panic!("nothing is stored")
+    }
+
+    /// Where a branch goes, relative to the instruction after it and, for a return, to a register.
+    fn target(&self, inst: &sass::Inst, next: usize) -> usize {
+        let distance = inst.operands().find(|(_, o)| o.kind == Kind::Relative).expect("a distance").1.value;
+        let offset =
+            inst.operands().find(|(_, o)| o.kind == Kind::R).map_or(0, |(_, o)| self.register(o.value));
+        usize::try_from(next as i64 + (distance + i64::from(offset)) / 16).expect("an instruction")
     }
 
     fn register(&self, number: i64) -> u32 {
@@ -271,6 +285,25 @@ fn division() {
         (
             "mov.b64 %rd2, {%r2, %r4}; cvt.u64.u32 %rd3, %r3; rem.u64 %rd1, %rd2, %rd3; cvt.u32.u64 %r1, %rd1;",
             |a, b, c| long(a, c).checked_rem(b.into()).unwrap_or(u64::MAX) as u32,
+        ),
+        (
+            "mov.b64 %rd2, {%r2, %r4}; mov.b64 %rd3, {%r3, %r2}; div.u64 %rd4, %rd2, %rd3; div.u64 %rd5, %rd3, %rd2; \
+             xor.b64 %rd1, %rd4, %rd5; mov.b64 {%r5, %r6}, %rd1; xor.b32 %r1, %r5, %r6;",
+            |a, b, c| {
+                let (x, y) = (long(a, c), long(b, a));
+                folded(x.checked_div(y).unwrap_or(u64::MAX) ^ y.checked_div(x).unwrap_or(u64::MAX))
+            },
+        ),
+        (
+            "mov.b64 %rd2, {%r2, %r4}; cvt.s64.s32 %rd3, %r3; div.s64 %rd4, %rd2, %rd3; rem.s64 %rd5, %rd2, %rd3; \
+             xor.b64 %rd1, %rd4, %rd5; mov.b64 {%r5, %r6}, %rd1; xor.b32 %r1, %r5, %r6;",
+            |a, b, c| {
+                let (x, y) = (long(a, c) as i64, i64::from(b as i32));
+                match y {
+                    0 => 0,
+                    _ => folded((x.wrapping_div(y) ^ x.wrapping_rem(y)) as u64),
+                }
+            },
         ),
         (
             "cvt.u16.u32 %h2, %r2; cvt.u16.u32 %h3, %r3; div.u16 %h1, %h2, %h3; cvt.u32.u16 %r1, %h1;",

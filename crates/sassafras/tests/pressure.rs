@@ -7,6 +7,7 @@ fn compile(source: &str, registers: u32) -> Result<Vec<u8>, String> {
     let module = parsed.module.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));
     let target = ptx::Target::find("sm_90a").expect("a target");
     let mut options = sassafras::Options::new(target).with(|o| {
+        o.contract = false;
         o.verify = true;
     });
     options.launch.max_registers = Some(registers);

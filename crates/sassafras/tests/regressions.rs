@@ -16,6 +16,7 @@ fn what_was_wrong_once_passes_all_checkers() {
         for (level, debug_code) in [(0, false), (1, false), (3, false), (0, true)] {
             let target = ptx::Target::find("sm_90a").expect("a target");
             let options = sassafras::Options::new(target).with(|o| {
+                o.contract = false;
                 (o.verify, o.level, o.debug_code) = (true, level, debug_code);
             });
             let output = sassafras::compile_module(&module, &options);

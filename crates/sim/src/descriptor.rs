@@ -1,6 +1,6 @@
-//! Descriptors of matrices in shared memory, which products of a warpgroup read.
+//! Descriptors of matrices in shared memory, which MMAs of a warpgroup read.
 //!
-//! A matrix is made of lines of 16 bytes, eight of them to a core matrix. `k` is the axis that products add up along;
+//! A matrix is made of lines of 16 bytes, eight of them to a core matrix. `k` is the axis that sums run along;
 //! the other one counts the rows of a left operand or the columns of a right one. Where 16 bytes go along `k`, the
 //! matrix is K-major; where they go along the other axis, which elements of 16 bits may, it is transposed.
 

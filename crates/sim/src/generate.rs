@@ -41,14 +41,16 @@ use random::Random;
 /// A program: one kernel, and the functions that it calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
+    /// What it is to try.
     pub kind: Kind,
+    /// What it is made from.
     pub seed: u64,
     /// Blocks.
     pub grid: u32,
     /// Threads of a block.
     pub block: u32,
     body: Vec<Statement>,
-    /// Each may call those behind it.
+    /// Each may call those after it.
     functions: Vec<Vec<Statement>>,
 }
 
@@ -153,6 +155,7 @@ impl Program {
         format!("{}{}", self.kind.letter(), self.seed)
     }
 
+    /// Threads of the launch.
     pub fn threads(&self) -> u32 {
         self.grid * self.block
     }

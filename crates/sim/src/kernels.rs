@@ -10,7 +10,7 @@ use crate::swizzle::Swizzle;
 use crate::tensor_map::{self, Element, TensorMap};
 use ptx::ast::{Function, Item, Module, Param};
 
-/// Bytes behind each pointer.
+/// Bytes that each pointer points to.
 pub const BYTES: usize = 1 << 21;
 /// Dynamic shared memory: what Triton may ask for, less some for static variables.
 const SHARED: u32 = 200 << 10;
@@ -32,9 +32,13 @@ pub enum Data {
 
 /// How a kernel is started.
 pub struct Case {
+    /// Its name.
     pub kernel: String,
+    /// Blocks along x, y and z.
     pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
     pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
     pub shared: u32,
     arguments: Vec<(Argument, u64, u64)>,
 }

@@ -23,30 +23,35 @@
 //! * [`sass`] executes a cubin: the machine's own code, with its convergence, uniform registers and times.
 //! * [`kernels`] starts whole kernels of front ends.
 //! * [`ops`] compares the two on kernels of one instruction.
-//! * [`product`], [`warpgroup`], [`descriptor`], [`swizzle`] and [`tensor_map`] are what both know about matrices and
+//! * `mma`, `warpgroup`, `descriptor`, `swizzle` and [`tensor_map`] are what both know about matrices and
 //!   tensors: who has which element, how sums are formed, where operands lie in shared memory, what a copy takes.
-//! * [`texture`] is what both know about images.
-//! * `weak` is memory that threads see in no certain order, and a scheduler that looks for the worst, for both.
+//! * `memory` is what both run on: bytes with bounds; in it, [`texture`] is what both know about images, and `weak` memory
+//!   that threads see in no certain order, with a scheduler that looks for the worst.
 //! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
 //!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
+
+#![deny(missing_docs)]
+
+pub use memory::texture;
 
 use ptx::{Launch, Statistics};
 
 mod barriers;
-pub mod descriptor;
+mod descriptor;
+mod fault;
 pub mod generate;
 pub mod kernels;
+mod lanes;
 mod mbarrier;
+mod memory;
+mod mma;
 pub mod ops;
-pub mod product;
 pub mod ptx;
 pub mod sass;
-pub mod swizzle;
+mod swizzle;
 pub mod tensor_map;
-pub mod texture;
 pub mod verify;
-pub mod warpgroup;
-mod weak;
+mod warpgroup;
 
 /// What the interpreter and the simulator have in common: memory, and kernels that run on it.
 pub trait Machine {
@@ -66,7 +71,9 @@ pub trait Machine {
 
 /// A machine whose runs all have an adversary with a seed ([`Launch::weak`]).
 pub struct Adverse<M> {
+    /// What runs.
     pub machine: M,
+    /// Which order the adversary chooses.
     pub seed: u64,
 }
 

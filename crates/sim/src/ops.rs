@@ -67,6 +67,7 @@ pub enum Recorded {
 }
 
 impl Recorded {
+    /// From the text of a recording.
     pub fn parse(text: &str) -> Option<Recorded> {
         match text.strip_prefix("error:") {
             Some(code) => code.parse().ok().map(Recorded::Error),
@@ -183,14 +184,16 @@ const NEEDS: [(&str, Needs); 20] = [
 /// Some of them outside of the tensor. An H200 stops where a row's part doesn't begin at a multiple of 16 bytes.
 const COORDINATES: &[(usize, u32, u32)] = &[(R1, 0x1c, 0), (R2, 0x1f, 0)];
 
-/// The tensor of words behind the threads' bytes and its map, and what a copy takes of it.
+/// The tensor of words after the threads' bytes and its map, and what a copy takes of it.
 pub const TENSOR: [u32; 2] = [16, 16];
+/// See [`TENSOR`].
 pub const TENSOR_BOX: [u32; 2] = [4, 4];
 const TENSOR_BYTES: usize = 16 * 16 * 4;
 
 /// What is in shared memory when a kernel starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
+    /// Nothing.
     Zeros,
     /// In each 8 bytes a barrier that waits for so many.
     Barriers(u32),
@@ -338,7 +341,9 @@ fn any_inputs(threads: u64, set: u64) -> Vec<u8> {
 /// What became of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// It came to its end, and left this.
     Memory(Vec<u8>),
+    /// It stopped.
     Fault(FaultKind),
     /// The machine does not know an instruction.
     Unknown(String),
@@ -394,9 +399,11 @@ fn map_of(address: u64) -> [u8; tensor_map::BYTES] {
 /// How two outcomes compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// The same.
     Same,
     /// One of them is not known.
     Unknown(String),
+    /// Not the same, and how.
     Different(String),
 }
 

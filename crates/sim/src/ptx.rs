@@ -28,25 +28,26 @@
 mod block;
 mod cluster;
 pub(crate) mod decode;
-pub(crate) mod fault;
-pub(crate) mod memory;
 pub(crate) mod program;
 mod races;
 pub(crate) mod warp;
 
-pub use fault::{Fault, FaultKind, Thread};
+pub use crate::fault::{Fault, FaultKind, Thread};
 pub use program::Program;
 
-use crate::texture::Image;
+use crate::memory::texture::Image;
+use crate::memory::{Global, SHARED_LIMIT};
 use cluster::Cluster;
-use memory::Global;
 use std::collections::VecDeque;
 
 /// A kernel's launch.
 #[derive(Clone, Debug)]
 pub struct Launch<'a> {
+    /// The kernel's name.
     pub kernel: &'a str,
+    /// Blocks along x, y and z.
     pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
     pub block: [u32; 3],
     /// Blocks of a cluster along x, y and z; without it what the kernel asks for, or one.
     pub cluster: Option<[u32; 3]>,
@@ -71,6 +72,7 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
+    /// A launch with all checks, and nothing that is not asked for.
     pub fn new(kernel: &'a str, grid: [u32; 3], block: [u32; 3], parameters: &'a [u8]) -> Launch<'a> {
         Launch {
             kernel,
@@ -145,14 +147,13 @@ pub(crate) const BLOCK_TURN: u64 = 1 << 16;
 /// What `%nsmid` and `%nwarpid` are: both executors stand for an H200.
 pub(crate) const MULTIPROCESSORS: u32 = 132;
 pub(crate) const WARPS: u32 = 64;
-/// Shared memory of a block, of the largest GPU.
-pub(crate) const SHARED_LIMIT: u32 = 228 << 10;
 /// Blocks of a cluster, of the largest GPU.
 const CLUSTER_LIMIT: u64 = 16;
 /// Parameters of a function, and its `.param` variables.
 const PARAMETER_LIMIT: u32 = 1 << 20;
 
 impl<'p> Machine<'p> {
+    /// A machine with the variables of a module in its memory.
     pub fn new(program: &'p Program) -> Machine<'p> {
         Machine { program, global: program.globals.clone() }
     }
@@ -167,6 +168,7 @@ impl<'p> Machine<'p> {
         self.global.slice(address, length).map(|bytes| &*bytes)
     }
 
+    /// Puts bytes into global memory; `None` if they are not all of one allocation.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
         self.global.slice(address, bytes.len()).map(|memory| memory.copy_from_slice(bytes))
     }
@@ -186,6 +188,7 @@ impl<'p> Machine<'p> {
         self.program.names.iter().find(|(n, _)| n == name).map(|(_, address)| *address)
     }
 
+    /// Runs a kernel to its end.
     pub fn run(&mut self, launch: &Launch) -> Result<Statistics, Fault> {
         let routine = self.kernel(launch)?;
         let size = launch.cluster_size(&self.program.routines[routine as usize]);

@@ -22,7 +22,7 @@
 //! | shared memory; blocks that run at the same time | [`cluster`] |
 //! | when do the bytes of a copy land? | [`flight`] |
 //! | barriers in shared memory | [`crate::mbarrier`] |
-//! | memory that warps see late, and a scheduler that looks for the worst | [`crate::weak`] |
+//! | memory that warps see late, and a scheduler that looks for the worst | [`crate::memory::weak`] |
 
 mod bank0;
 mod block;
@@ -37,10 +37,11 @@ mod warp;
 pub use fault::{Fault, Place};
 pub use image::LoadError;
 
-use crate::ptx::memory::Global;
-use crate::ptx::{BLOCK_TURN, FaultKind, Launch, SHARED_LIMIT, Statistics, coordinates};
+use crate::memory::Global;
+use crate::memory::SHARED_LIMIT;
+use crate::memory::weak::{Bytes, Order, Weak};
+use crate::ptx::{BLOCK_TURN, FaultKind, Launch, Statistics, coordinates};
 use crate::verify::{Issue, Report};
-use crate::weak::{Bytes, Order, Weak};
 use cluster::Cluster;
 use fault::Hazards;
 use image::{Image, Kernel};
@@ -110,6 +111,7 @@ pub struct Machine<'p> {
 }
 
 impl<'p> Machine<'p> {
+    /// A machine with the variables of a cubin in its memory.
     pub fn new(program: &'p Program) -> Machine<'p> {
         Machine { program, global: program.image.globals.clone() }
     }
@@ -124,12 +126,13 @@ impl<'p> Machine<'p> {
         self.global.slice(address, length).map(|bytes| &*bytes)
     }
 
+    /// Puts bytes into global memory; `None` if they are not all of one allocation.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
         self.global.slice(address, bytes.len()).map(|memory| memory.copy_from_slice(bytes))
     }
 
     /// The handle of an image whose texels are in memory, for textures and surfaces.
-    pub fn add_image(&mut self, image: crate::texture::Image) -> u64 {
+    pub fn add_image(&mut self, image: crate::memory::texture::Image) -> u64 {
         self.global.add_image(image)
     }
 

@@ -2,8 +2,8 @@
 //! makes them, `tensormap.replace` changes them, and the copies of the interpreter and of the simulator read them here.
 //! [`sass::tensor_map`] says where what lies.
 
-use crate::ptx::SHARED_LIMIT;
-use crate::ptx::memory::Space;
+use crate::memory::SHARED_LIMIT;
+use crate::memory::Space;
 use crate::swizzle::Swizzle;
 pub use sass::tensor_map::{AXES, BYTES};
 use sass::tensor_map::{
@@ -20,6 +20,7 @@ const NANS: u64 = 0x7ff7_7ff7_7ff7_7ff7;
 
 /// What a tensor is made of. Numbered as `tensormap.replace` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants are named as the driver names them")]
 pub enum Element {
     U8,
     U16,
@@ -63,6 +64,7 @@ impl Element {
             .or_else(|| ELEMENTS.iter().find(|(_, _, known)| *known == name).map(|(element, _, _)| *element))
     }
 
+    /// Bytes of one element.
     pub fn bytes(self) -> u32 {
         ELEMENTS[self as usize].1
     }
@@ -74,10 +76,15 @@ impl Element {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A tensor in global memory, and what a copy takes of it.
 pub struct TensorMap {
+    /// Of the first element.
     pub address: u64,
+    /// How many axes there are.
     pub rank: usize,
+    /// What an element is.
     pub element: Element,
+    /// How rows are mixed in shared memory.
     pub swizzle: Swizzle,
     /// Bytes of the channels of a pixel that lie side by side: 16 or 32; 0 where all of them do.
     ///
@@ -104,35 +111,49 @@ pub struct TensorMap {
 pub struct Path {
     /// Where a line begins, and how far its end is from that of the tensor, by axis from the second on.
     pub lower: [i32; AXES - 2],
+    /// See `lower`.
     pub upper: [i32; AXES - 2],
+    /// Pixels that a copy takes.
     pub pixels: u32,
 }
 
 /// A tensor as one describes it; lists begin with the fastest axis, which has no stride.
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor<'a> {
+    /// As the driver calls it, in lower case: `f16`.
     pub element: &'a str,
+    /// Elements along each axis.
     pub sizes: &'a [u32],
     /// In bytes.
     pub strides: &'a [u64],
+    /// What a copy takes, along each axis.
     pub boxes: &'a [u32],
+    /// Every how many elements.
     pub steps: &'a [u32],
     /// Bytes of a row that are mixed: 0, 32, 64 or 128.
     pub swizzle: u32,
     /// 0, 16 or 32 bytes.
     pub interleave: u32,
+    /// What lies outside of the tensor is a NaN, not zero.
     pub fills_nan: bool,
 }
 
 /// What `tensormap.replace` changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapField {
+    /// Where the tensor is.
     Address,
+    /// The number of axes.
     Rank,
+    /// What a copy takes along this axis.
     Box(u32),
+    /// The size along this axis.
     Size(u32),
+    /// The stride of this axis.
     Stride(u32),
+    /// Every how many elements along this axis.
     Step(u32),
+    /// A field with named values.
     Choice(Choice),
 }
 
@@ -273,6 +294,7 @@ impl TensorMap {
         }
     }
 
+    /// The map as it is in memory.
     pub fn write(&self) -> [u8; BYTES] {
         let mut map = [0; BYTES];
         map[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -376,7 +398,7 @@ impl TensorMap {
     }
 
     /// Where a unit lies from the start of the box. Rows that are narrower than those that are mixed have gaps
-    /// behind them: an H200 was seen to do so with pixels, and boxes are taken to be like them.
+    /// after them: an H200 was seen to do so with pixels, and boxes are taken to be like them.
     fn in_rows(&self, index: u32) -> u32 {
         let size = self.unit();
         let row = match self.swizzle {

@@ -11,14 +11,14 @@
 //!    after it was set. It is the instruction's own, or that of a later one that answers, or reads, after it.
 //! 3. A wait counts where it is certain: the mask of any instruction, and DEPBAR without a guard. A wait for fewer than
 //!    all (`DEPBAR.LE SB5, 0x1`) ends those that enough others, which answer in order, have followed on the scoreboard.
-//! 4. Accumulators and register operands of asynchronous products are left alone until WARPGROUP.DEPBAR has waited for
-//!    their group; only the next product may follow sooner.
+//! 4. Accumulators and register operands of asynchronous MMAs are left alone until WARPGROUP.DEPBAR has waited for
+//!    their group; only the next MMA may follow sooner.
 //! 5. Calls are followed into and back, each by the calls that led to it; branches through a table go to all targets
 //!    that the cubin lists. Where code goes to code that is not there (calls of other sections and through registers,
 //!    RET to an unknown caller), nothing late is under way, and results are old enough to be addresses.
 //! 6. An operand that is kept in the operand cache (`.reuse`) is found by the next reader of its place, and was not
 //!    overwritten until then (`cache.rs`).
-//! 7. Threads that have parted (`parting.rs`) don't write over uniform registers that others of their warp still read
+//! 7. Divergent threads (`divergence.rs`) don't write over uniform registers that others of their warp still read
 //!    (`uniform.rs`).
 //!
 //! How: the state at a point of the program is a set of *events*, accesses that a later instruction may still have to
@@ -30,9 +30,9 @@
 //! [`mutants`] plants errors to try it.
 
 mod cache;
+mod divergence;
 mod flow;
 pub mod mutants;
-mod parting;
 mod report;
 mod set;
 mod stack;
@@ -58,12 +58,15 @@ use std::ops::Range;
 /// The code of one section.
 #[derive(Clone)]
 pub struct Code {
+    /// The section's name.
     pub name: String,
+    /// The encoding.
     pub isa: Isa,
+    /// Its instructions.
     pub insts: Vec<Inst>,
     /// Where indirect branches go: instruction indices, by the index of the branch.
     pub indirect: BTreeMap<usize, Vec<usize>>,
-    /// The uniform registers that functions of the file write, whoever calls them, in the numbering of
+    /// The uniform registers that functions of the file write, called from anywhere, in the numbering of
     /// [`sass::model::Touch::registers`].
     pub written_by_functions: BTreeSet<u16>,
 }
@@ -71,28 +74,37 @@ pub struct Code {
 /// Why a file cannot be verified.
 #[derive(Debug)]
 pub enum Error {
+    /// It is no cubin.
     Cubin(cubin::ReadError),
     /// No machine of this number is known.
     Target(u32),
     /// The word at this address of the section has no row in the instruction table.
     Word {
+        /// The section.
         section: String,
+        /// The address in it.
         address: u64,
     },
     /// The indirect branch at this address names no targets.
     Indirect {
+        /// The section.
         section: String,
+        /// The address in it.
         address: u64,
     },
     /// Arithmetic at this address has a word of a constant bank as operand. ptxas emits none from sm_90 on, so nothing
     /// is known about when it is there; an H200 was seen not to wait for it.
     Constant {
+        /// The section.
         section: String,
+        /// The address in it.
         address: u64,
     },
     /// No scoreboard tells when the atomic at this address is done: who waits for all scoreboards doesn't wait for it.
     Unsignalled {
+        /// The section.
         section: String,
+        /// The address in it.
         address: u64,
     },
 }
@@ -134,14 +146,17 @@ pub enum Relation {
 /// A dependence on a path, and what lies between its two instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dependence {
+    /// What the two do with the register.
     pub relation: Relation,
     /// In the numbering of [`sass::model::Touch::registers`].
     pub register: u16,
     /// Index of the earlier instruction, and the port that it has the register at.
     pub first: usize,
+    /// Where the earlier one has it.
     pub from: Port,
     /// The later one.
     pub second: usize,
+    /// Where the later one has it.
     pub to: Port,
     /// The later one writes the register and reads it, too.
     pub read_too: bool,
@@ -154,9 +169,13 @@ pub struct Dependence {
 /// What was found in a file.
 #[derive(Debug, Default)]
 pub struct Verdict {
+    /// The machine that the file is for.
     pub sm: u32,
+    /// Sections with code.
     pub sections: usize,
+    /// Instructions in them.
     pub instructions: usize,
+    /// What is missing.
     pub reports: Vec<Report>,
 }
 
@@ -247,14 +266,14 @@ pub fn verify_code(code: &Code) -> Result<Vec<Report>, Error> {
     Ok(findings.reports(code))
 }
 
-/// What touches the result of a product between the product and the arrival of its warpgroup, within a block. ptxas does
-/// so behind none of 814 arrivals, and an H200 was seen to mix up the two values.
+/// What touches the result of an asynchronous MMA between it and the arrival of its warpgroup, within a block. ptxas does
+/// so after none of 814 arrivals, and an H200 was seen to mix up the two values.
 fn late_touches(model: &Model, code: &Code, block: Range<usize>, findings: &mut Findings) {
     // Who touched each register last since the arrival.
     let mut since: Option<BTreeMap<usize, (usize, Port)>> = None;
     for index in block {
         let inst = &code.insts[index];
-        let product = inst.op().is_wgmma();
+        let is_mma = inst.op().is_wgmma();
         if inst.op() == Op::WARPGROUP && inst.has(M::ARRIVE) {
             since = Some(BTreeMap::new());
         }
@@ -263,7 +282,7 @@ fn late_touches(model: &Model, code: &Code, block: Range<usize>, findings: &mut 
         }
         for touch in model.touches(inst).filter(|t| t.file == Kind::R) {
             for register in touch.registers() {
-                if !product {
+                if !is_mma {
                     since.iter_mut().for_each(|s| s.extend([(register, (index, touch.port))]));
                 } else if touch.role == Role::Def
                     && let Some((first, from)) = since.as_ref().and_then(|s| s.get(&register).copied())
@@ -294,7 +313,7 @@ fn has_constant_operand(inst: &Inst) -> bool {
     !loads && inst.operands().any(|(_, operand)| operand.kind == Kind::Const)
 }
 
-/// What is kept in the operand cache for nobody, or longer than it holds. ptxas keeps 94,358 operands in real code, none
+/// What is kept in the operand cache in vain, or longer than it holds. ptxas keeps 94,358 operands in real code, none
 /// of them so.
 fn kept_operands(program: &Program, code: &Code, findings: &mut Findings) {
     let mut cache = Cache::default();

@@ -1,18 +1,18 @@
-//! Products of a warpgroup (`wgmma`, and the machine's HGMMA, QGMMA, IGMMA and BGMMA): 64 rows, of which each of four
+//! MMAs of a warpgroup (`wgmma`, and the machine's HGMMA, QGMMA, IGMMA and BGMMA): 64 rows, of which each of four
 //! warps has 16. Columns come from shared memory by a [`Descriptor`], rows from there or from registers.
 //!
 //! What a warp computes doesn't depend on the other three, so that an executor may do it warp by warp, at any time
 //! between the instruction and the wait for it.
 
 use crate::descriptor::Descriptor;
-use crate::product::{Element, Products, Sum, rows_of, sums_of};
-use crate::ptx::program::Lanes;
+use crate::lanes::Lanes;
+use crate::mma::{Element, Mma, Sum, rows_of, sums_of};
 
 /// Rows of a warp.
 const ROWS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GroupProduct {
+pub struct Wgmma {
     pub n: usize,
     /// Elements of a column; a sparse row has half as many.
     pub k: usize,
@@ -26,7 +26,7 @@ pub struct GroupProduct {
     pub sparse: bool,
 }
 
-impl GroupProduct {
+impl Wgmma {
     /// The elements of a warp's rows, from its registers.
     pub fn rows_in_registers(&self, registers: &[Lanes]) -> Vec<u64> {
         let k = if self.sparse { self.k / 2 } else { self.k };
@@ -98,12 +98,12 @@ impl GroupProduct {
         before: Option<&[Lanes]>,
     ) -> Vec<Lanes> {
         let [left, right, element] = self.elements;
-        let products = Products::new(self.sum, [left, right], self.k, rows, columns);
-        let products = match chosen {
-            Some(chosen) => products.sparse(chosen),
-            None => products,
+        let mma = Mma::new(self.sum, [left, right], self.k, rows, columns);
+        let mma = match chosen {
+            Some(chosen) => mma.sparse(chosen),
+            None => mma,
         };
-        sums_of(&products, element, [ROWS, self.n], before)
+        sums_of(&mma, element, [ROWS, self.n], before)
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_their_descriptor() {
-        let product = GroupProduct {
+        let wgmma = Wgmma {
             n: 8,
             k: 16,
             elements: [Element::Float(F16), Element::Float(F16), Element::Float(F32)],
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!(bytes, 4);
             Ok(u64::from(at))
         };
-        let Ok(columns) = product.columns(descriptor, address);
+        let Ok(columns) = wgmma.columns(descriptor, address);
         assert_eq!(columns.len(), 8 * (16));
         assert_eq!([columns[0], columns[2], columns[8], columns[16]], [0x400, 0x404, 0x480, 0x410]);
     }

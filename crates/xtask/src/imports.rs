@@ -22,8 +22,9 @@ const KNOWN: [(&str, &str, &str); 3] = [
     ("sassafras", "mach", "regalloc"),
 ];
 
-/// The crates of the compiler that are checked.
-const CRATES: [&str; 5] = ["targets", "cubin", "ori", "sassafras", "gpu"];
+/// The crates that are checked: all.
+const CRATES: [&str; 10] =
+    ["targets", "ptx", "sass", "cubin", "ori", "sassafras", "sim", "cli", "gpu", "xtask"];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 mod allocator;
 mod bench;
 mod bundle;
+mod compile;
 mod conformance;
 mod cuda_bundle;
 mod dependencies;
@@ -53,6 +54,7 @@ cargo xtask <task>
       tensor-text                tensor and asynchronous instructions become the same operations as with ptxas
       verify                     the schedule verifier has nothing to report, on ptxas's code and on ours
       mutants                    the schedule verifier finds each of 10,000 planted errors
+      modifiers                  `neg`, `abs` and `not` in front of every operand: the interpreter's memory at all levels
       ordering-mutants           the simulator's weak mode finds each planted loss of memory ordering
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)

@@ -9,7 +9,7 @@
 
 mod worker;
 
-use crate::conformance::{compile_ours, compile_theirs};
+use crate::compile::{compile_ours, compile_theirs};
 use crate::tools::Tools;
 use crate::{Result, bundle, shell};
 use gpu::process::{Process, Said};

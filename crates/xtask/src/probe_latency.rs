@@ -11,7 +11,7 @@ mod pairs;
 mod survey;
 mod units;
 
-use crate::conformance::compile_ours;
+use crate::compile::compile_ours;
 use crate::reference::{OPTIONS, Reference, retarget};
 use crate::tools::Tools;
 use crate::{Result, shell};

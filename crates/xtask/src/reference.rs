@@ -1,7 +1,7 @@
 //! What ptxas makes of PTX, kept below `target/reference`: a cubin that an earlier run made of the same text serves
 //! again.
 
-use crate::conformance::target_of;
+use crate::compile::target_of;
 use crate::tools::Tools;
 use crate::{Result, shell};
 use rayon::prelude::*;

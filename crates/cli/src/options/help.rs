@@ -2,7 +2,6 @@
 
 use super::parse::Given;
 use super::table::{Effect, Group, Id, Kind, OPTIONS, Row};
-use crate::tools;
 use ptx::Version;
 use sassafras::{Knob, Tuning};
 use std::fmt::Write;
@@ -21,16 +20,17 @@ const GROUPS: &[(Group, &str)] = &[
     (Group::Own, "Beyond ptxas"),
 ];
 
-/// What the command line wants to know instead of a cubin. Help goes first, and answers a command line without input.
-pub fn requested(given: &Given) -> Option<String> {
+/// What the command line wants to know instead of a cubin. Help goes first, and answers a command line without input; it
+/// lists the commands beside compiling, too.
+pub fn requested(given: &Given, commands: &str) -> Option<String> {
     let has_input = !given.inputs.is_empty() || given.has(Id::InputStrings);
     match () {
-        _ if given.has(Id::Help) => Some(help()),
+        _ if given.has(Id::Help) => Some(help(commands)),
         _ if given.has(Id::HelpPasses) => Some(sassafras::help_passes()),
         _ if given.has(Id::Version) => Some(version()),
         _ if given.has(Id::ListVersion) => Some(versions()),
         _ if given.has(Id::HelpTune) => Some(tuning()),
-        _ if !has_input => Some(help()),
+        _ if !has_input => Some(help(commands)),
         _ => None,
     }
 }
@@ -56,14 +56,14 @@ fn tuning() -> String {
     Tuning::KNOBS.iter().map(line).collect()
 }
 
-fn help() -> String {
+fn help(commands: &str) -> String {
     let mut text = String::from(
         "sassafras, an open PTX compiler with ptxas's options\n\n\
          usage: sassafras [OPTION]... FILE.ptx...   compile to a cubin; '-' is the standard input\n       \
          sassafras COMMAND ...               look at what was compiled\n\n\
          For example: sassafras -arch=sm_90 -v kernel.ptx -o kernel.cubin\n",
     );
-    text += &tools::list();
+    text += commands;
     text += "\nThe options are those of ptxas. A value follows after '=' or is the next word; it is glued to -O and -m.\n\
              * has no effect here, ! is refused: `sassafras help options` says why.\n";
     for (group, title) in GROUPS {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn help_has_every_documented_option() {
-        let text = help();
+        let text = help("");
         for row in OPTIONS.iter().filter(|row| row.group != Group::Hidden) {
             assert!(
                 text.contains(&format!("-{}", row.long)) || text.contains(&format!("]{}", row.long)),

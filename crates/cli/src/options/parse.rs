@@ -55,6 +55,13 @@ impl Given {
         self.has(id) && self.number(id) != Some(0)
     }
 
+    pub fn truth(&self, id: Id) -> Option<bool> {
+        match self.get(id) {
+            Some(Value::Truth(truth)) => Some(*truth),
+            _ => None,
+        }
+    }
+
     pub fn word(&self, id: Id) -> Option<&str> {
         match self.get(id) {
             Some(Value::Word(word)) => Some(word),

@@ -146,7 +146,7 @@ options! {
     NoSparseAdvice "suppress-sparse-mma-advisory-info" "suppress-sparse-mma-advisory-info" Kind::Flag, Messages, Done, "", "no advice about mma.sp";
     Sanitize "sanitize" "sanitize" Kind::OneOf(|word| matches!(word, "memcheck" | "threadsteer")), Debug, WarnedFor("memcheck", SANITIZER), "memcheck|threadsteer", "threadsteer: sleep for a random time before stores and atomics; memcheck is left to compute-sanitizer";
     SplitCompile "split-compile" "split-compile" Kind::Number, Code, Done, "N", "compile with N threads; 0: one for each CPU";
-    Fmad "fmad" "fmad" Kind::Truth, Code, Done, "true|false", "allow a multiplication and an addition to become one (never done yet)";
+    Fmad "fmad" "fmad" Kind::Truth, Code, Done, "true|false", "contract a multiplication and an addition without rounding modifiers to one operation (default: true)";
     Expensive "allow-expensive-optimizations" "allow-expensive-optimizations" Kind::Truth, Code, Nothing(UNOPTIMISED), "true|false", "optimisations that take long";
     Extensible "extensible-whole-program" "ewp" Kind::Flag, Code, Done, "", "functions may be defined elsewhere (an object for the linker, as with -c)";
     Pic "position-independent-code" "pic" Kind::Truth, Code, Nothing(NO_CLUES), "true|false", "position-independent code";

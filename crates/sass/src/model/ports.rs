@@ -49,7 +49,7 @@ pub enum Unit {
     TensorIntegerNarrow,
     /// Wide ones on integers and bits.
     TensorIntegerWide,
-    /// Matrix products with a scoreboard: DMMA, on sm_75 all, on sm_103 the integer ones.
+    /// MMAs with a scoreboard: DMMA, on sm_75 all, on sm_103 the integer ones.
     TensorLate,
     /// HGMMA and kin: asynchronous, completion by `gsb`.
     Gmma,

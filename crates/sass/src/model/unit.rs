@@ -120,7 +120,7 @@ fn selects(op: Op) -> bool {
 }
 
 /// In ptxas's code for sm_80 to sm_90 a result of every shape, sparse or not, whatever it sums in, comes 13 cycles
-/// after the product where the first factor has one register, 16 where it has two, 24 where it has four.
+/// after the MMA where the first factor has one register, 16 where it has two, 24 where it has four.
 fn tensor(inst: &Inst, isa: Isa) -> Unit {
     let late = match inst.op() {
         Op::DMMA => true,
@@ -138,7 +138,7 @@ fn tensor(inst: &Inst, isa: Isa) -> Unit {
     }
 }
 
-/// Of the operands of a matrix product: the result is before it.
+/// Of the operands of an MMA: the result is before it.
 const FIRST_FACTOR: usize = 1;
 
 fn memory(op: Op) -> Unit {

@@ -33,7 +33,15 @@ impl Constants<'_> {
         if data.guard.is_some() {
             return None;
         }
-        let Op::Machine(op) = data.op else { return self.packed_bits(data) };
+        let op = match data.op {
+            Op::Machine(op) => op,
+            Op::Pseudo(_) => return self.packed_bits(data),
+            Op::Generic(op) => {
+                let args: Option<Vec<eval::Arg>> = data.args.iter().map(|a| self.argument(a)).collect();
+                let results = eval::generic::eval(op, &data.modifiers, &args?)?;
+                return Some(vec![(*data.results.first()?, results.bits())]);
+            }
+        };
         // At least one thread is active.
         if op == sass::Op::VOTEU && data.modifiers[..] == [M::ANY] && data.args[..] == [Arg::True(true)] {
             return Some(data.results.iter().map(|r| (*r, 1)).collect());

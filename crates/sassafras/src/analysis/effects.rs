@@ -11,7 +11,7 @@
 //! makes is a [`Pseudo::MemoryFence`] of its own, which takes no instruction and stays until emission.
 //! What each PTX instruction orders, and becomes, is listed in `docs/memory-ordering.md`; a test compares the two.
 
-use ori::{Arg, InstData, Op, Pseudo, Use};
+use ori::{Arg, InstData, Op, Pseudo};
 use sass::{Class, M};
 
 /// The properties of one instruction.
@@ -28,7 +28,7 @@ pub enum Memory {
     None,
     Read(Access),
     Write(Access),
-    /// It reads and writes, now or later, what is not known here: atomics, asynchronous copies and their groups.
+    /// It reads and writes, now or later, what is not known here: generic atomics, asynchronous copies and their groups.
     Unknown,
 }
 
@@ -36,8 +36,8 @@ pub enum Memory {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
     pub space: Space,
-    /// The register of the address; `None` if it is not known.
-    pub base: Option<Use>,
+    /// The register of the address: a value, the stack pointer or zero; `None` if it is not known.
+    pub base: Option<Arg>,
     pub offset: i64,
     pub bytes: i64,
 }
@@ -103,6 +103,13 @@ pub enum Motion {
     Barrier,
 }
 
+impl Access {
+    /// Some bytes of a state space.
+    const fn anywhere(space: Space) -> Access {
+        Access { space, base: None, offset: 0, bytes: 16 }
+    }
+}
+
 impl Ordering {
     const fn all(scope: Scope, direction: Direction) -> Ordering {
         Ordering { scope, direction, shared: true, global: true }
@@ -130,6 +137,7 @@ impl Effects {
         }
         let effects = match data.op {
             Op::Pseudo(op) => of_pseudo(op),
+            Op::Generic(_) => Effects::NONE,
             Op::Machine(op) => of_machine(op, data),
         };
         Effects { orders, ..effects }
@@ -144,7 +152,7 @@ fn of_pseudo(op: Pseudo) -> Effects {
     match op {
         Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef | Pseudo::MemoryFence => Effects::NONE,
         Pseudo::Landed => Effects { motion: Motion::Wgmma, ..Effects::NONE },
-        Pseudo::Entry | Pseudo::Call | Pseudo::Leave => Effects::BARRIER,
+        Pseudo::Entry | Pseudo::Call | Pseudo::CallRoutine | Pseudo::Leave => Effects::BARRIER,
     }
 }
 
@@ -164,7 +172,11 @@ fn of_machine(op: sass::Op, data: &InstData) -> Effects {
         S2R | S2UR | CS2R | BMOV | LEPC | R2P | P2R => Effects::BARRIER,
         ELECT | VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX | BAR => convergent(Convergence::Collective),
         WARPSYNC => convergent(Convergence::Converge),
-        SYNCS | ATOM | ATOMG | ATOMS | RED | LDGSTS | LDGDEPBAR | DEPBAR => unknown,
+        SYNCS | ATOM | LDGSTS | LDGDEPBAR | DEPBAR => unknown,
+        ATOMS => Effects { memory: Memory::Write(Access::anywhere(Space::Shared)), ..Effects::NONE },
+        ATOMG | RED | REDG => {
+            Effects { memory: Memory::Write(Access::anywhere(Space::Global)), ..Effects::NONE }
+        }
         WARPGROUP => Effects { motion: Motion::Wgmma, ..Effects::NONE },
         _ if op.is_wgmma() => Effects { motion: Motion::Wgmma, ..Effects::NONE },
         LDL | STL if access(data, op).is_none() => Effects::BARRIER,
@@ -190,7 +202,8 @@ fn of_class(class: Class) -> Effects {
 /// Which accesses an instruction keeps in order.
 ///
 /// Where PTX asks for less than ptxas does, this is what ptxas does if programs may rely on it, or if it costs nothing:
-/// accesses with an order of their own (`.STRONG`), atomics and asynchronous copies order all that is around them.
+/// accesses with an order of their own (`.STRONG`) and asynchronous copies order all that is around them, atomics the
+/// accesses of their own state space.
 pub fn ordering(data: &InstData) -> Option<Ordering> {
     use Direction::{Acquire, Both, Release};
     use Scope::{Cluster, Cta, Gpu, System, Warp};
@@ -208,12 +221,14 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
         Op::Pseudo(Pseudo::MemoryFence) => return Some(one_space(Ordering::all(scope, Both))),
         Op::Pseudo(Pseudo::Landed) => return all(Cta, Both),
         Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => return all(System, Both),
-        Op::Pseudo(_) => return None,
+        Op::Pseudo(_) | Op::Generic(_) => return None,
         Op::Machine(op) => op,
     };
     match op {
-        MEMBAR | ATOM | ATOMG | RED | REDG => all(scope, Both),
-        BAR | SYNCS | ATOMS | LDGSTS | LDGDEPBAR | DEPBAR | ARRIVES | STAS | REDAS => all(Cta, Both),
+        MEMBAR | ATOM => all(scope, Both),
+        ATOMG | RED | REDG => Some(Ordering { shared: false, ..Ordering::all(scope, Both) }),
+        ATOMS => Some(Ordering { global: false, ..Ordering::all(Cta, Both) }),
+        BAR | SYNCS | LDGSTS | LDGDEPBAR | DEPBAR | ARRIVES | STAS | REDAS => all(Cta, Both),
         WARPGROUP => all(Cta, Both),
         _ if op.is_wgmma() => all(Cta, Both),
         FENCE => Some(one_space(Ordering::all(Gpu, Both))),
@@ -228,6 +243,13 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
         }
         _ => is_bulk(op).then(|| Ordering::all(Cluster, Both)),
     }
+}
+
+/// Must all earlier accesses be done before it is issued? So it is in ptxas's code: it waits for the load of an acquire
+/// before it invalidates the cache.
+pub fn awaits_accesses(op: sass::Op) -> bool {
+    use sass::Op::*;
+    matches!(op, MEMBAR | ERRBAR | CGAERRBAR | CCTL | FENCE | DEPBAR | UTMACCTL)
 }
 
 fn is_bulk(op: sass::Op) -> bool {
@@ -259,7 +281,10 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
     let (base, Arg::Imm(offset)) = (data.args[at], data.args[at + 1]) else { return None };
     let base = match base {
         // Each thread has the address of a row.
-        Arg::Use(base) if !matches!(op, LDSM | STSM) => Some(base),
+        _ if matches!(op, LDSM | STSM) => None,
+        // A sum of two registers.
+        _ if matches!(op, LDS | STS | LDL | STL) && at > 0 => None,
+        Arg::Use(_) | Arg::Stack | Arg::Zero(_) => Some(base),
         _ => None,
     };
     Some(Access { space, base, offset, bytes })
@@ -312,7 +337,7 @@ pub fn is_pure(data: &InstData) -> bool {
     }
     match data.op {
         Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
-        Op::Machine(LDC | ULDC | LDCU) => true,
+        Op::Generic(_) | Op::Machine(LDC | ULDC | LDCU) => true,
         Op::Machine(S2R | CS2R) => data.args.iter().all(|a| matches!(a, Arg::Name(m) if is_lasting(*m))),
         Op::Machine(UIADD3 | UIMAD | UISETP | ULEA | ULOP3 | UMOV | USEL | USGXT | USHF) => true,
         Op::Machine(op) => sass::Form::of(op).first().is_some_and(|form| {
@@ -331,15 +356,15 @@ pub fn is_function(data: &InstData) -> bool {
         return false;
     }
     let Op::Machine(op) = data.op else {
-        return matches!(data.op, Op::Pseudo(Pseudo::Pack | Pseudo::Unpack));
+        return matches!(data.op, Op::Generic(_) | Op::Pseudo(Pseudo::Pack | Pseudo::Unpack));
     };
     match op {
         // Pure only if the register never changes.
         S2R => true,
         LDC => data.args.iter().all(|a| matches!(a, Arg::Bank { bank: 0, index: None, .. })),
         BMSK | BREV | FLO | IABS | IADD3 | IMAD | IMNMX | ISETP | LEA | LOP3 | MOV | PLOP3 | POPC | PRMT
-        | SEL | SGXT | SHF | VIADD | VIMNMX => true,
-        DADD | DFMA | DMUL | DSETP | FADD | FFMA | FMNMX | FMUL | FSEL | FSET | FSETP | MUFU => true,
+        | SEL | SGXT | SHF | VIADD | VIADDMNMX | VIMNMX | VIMNMX3 => true,
+        DADD | DFMA | DMUL | DSETP | FADD | FFMA | FMNMX | FMNMX3 | FMUL | FSEL | FSET | FSETP | MUFU => true,
         HADD2 | HFMA2 | HMNMX2 | HMUL2 | HSET2 | HSETP2 | F2F | F2FP | F2I | FRND | I2F | I2FP => true,
         _ => false,
     }
@@ -371,7 +396,7 @@ pub fn is_duplicable(data: &InstData) -> bool {
     let is_known = match data.op {
         Op::Pseudo(Pseudo::MemoryFence) => true,
         Op::Machine(LD | LDG | LDL | LDS | LDSM | ST | STG | STL | STS | STSM) => true,
-        Op::Machine(ATOM | ATOMG | ATOMS | BAR | RED | SHFL | VOTE | WARPSYNC) => true,
+        Op::Machine(ATOM | ATOMG | ATOMS | BAR | RED | REDG | SHFL | VOTE | WARPSYNC) => true,
         _ => is_of_one_thread(data),
     };
     let is_placed = |arg: &Arg| matches!(arg, Arg::Target(_)) || is_fixed(arg);

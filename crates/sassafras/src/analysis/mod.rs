@@ -1,5 +1,6 @@
 //! Facts about a function that passes ask for. An analysis changes nothing.
 
+pub mod alignment;
 pub mod constant_eval;
 pub mod convergent_loops;
 pub mod effects;

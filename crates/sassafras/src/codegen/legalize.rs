@@ -158,6 +158,7 @@ fn constants_to_move(
     }
     match data.op {
         Op::Machine(op) => Err(SelectError::Operands(op).into()),
+        Op::Generic(op) => Err(format!("{} was not expanded", op.name()).into()),
         Op::Pseudo(op) => Err(format!("{op:?} is illegal").into()),
     }
 }

@@ -122,7 +122,7 @@ fn waits(data: &InstData) -> bool {
     match data.op {
         Op::Machine(Name::BAR) => !data.modifiers.contains(&M::ARV),
         Op::Machine(op) => matches!(op, Name::WARPSYNC | Name::NANOSLEEP | Name::UCGABAR_WAIT),
-        Op::Pseudo(_) => false,
+        Op::Pseudo(_) | Op::Generic(_) => false,
     }
 }
 

@@ -96,11 +96,22 @@ fn register_goal(
     for &block in &cfg.order {
         pressure.begin_block(function, live, block);
         needed = needed.max(pressure.min_pressure(function, &function.blocks[block].insts, needed));
+        needed = needed.max(routine_pressure(function, live, block));
         if needed > pressure.params.budget[R] {
             return None;
         }
     }
     Some(occupancy.step((needed + overhead) as u32).min(context.registers))
+}
+
+/// The registers that a call of a library routine needs: those of the routine, and those of values that live across.
+fn routine_pressure(function: &Function, live: &Liveness, block: Block) -> i32 {
+    let insts = function.blocks[block].insts.iter();
+    let windows =
+        insts.filter_map(|inst| function.fixed.get(inst)?.window).map(|(_, count)| i32::from(count));
+    let Some(widest) = windows.max() else { return 0 };
+    let across = live.live_out[block.index()].iter().map(|v| function.values[v]);
+    across.filter(|data| data.file == File::R).map(|data| i32::from(data.words)).sum::<i32>() + widest
 }
 
 /// Does a block compute uniform values? Around calls these are rematerialized, and get the same registers again only if

@@ -25,6 +25,8 @@ pub struct Options {
     /// Compile patches: functions that tools insert into other kernels. The module is a whole program without kernels
     /// ([`not_for_patches`](crate::not_for_patches)); if `relocatable` as well, an object for the linker has the same code.
     pub tools_patch: bool,
+    /// Contract a product and a sum without rounding modifiers to one operation that rounds once (`-fmad`).
+    pub contract: bool,
     /// Limits that the command line sets.
     pub launch: Bounds,
     /// The cache operator of global loads and stores without one, or of all of them.
@@ -84,6 +86,7 @@ impl Options {
             steer_threads: false,
             relocatable: false,
             tools_patch: false,
+            contract: true,
             launch: Bounds::NONE,
             load_cache: None,
             store_cache: None,

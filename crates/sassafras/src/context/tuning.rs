@@ -66,6 +66,14 @@ tuning! {
     predicate_merge_distance = 48, "instructions", "judgment: saved instructions against register pressure";
     /// The most words of constant bank 0 that a kernel holds in uniform registers.
     uniform_constants = 24, "registers", "judgment: of 63, the rest is for descriptors and loops";
+    /// Collections of neighbouring memory accesses that are open at once in a block.
+    vectorize_open = 16, "bases", "judgment: bounds the time; code rarely walks more arrays at once";
+    /// Memory accesses in one collection.
+    vectorize_members = 64, "accesses", "judgment: bounds the time";
+    /// Words of memory whose contents are followed at once.
+    load_elim_words = 64, "accesses", "judgment: bounds the time, which is linear in it";
+    /// How far behind the first load of a word another one reads its value: it is live so much longer.
+    load_elim_distance = 256, "instructions", "judgment: a load from the cache against a register";
     /// The block size that occupancy is computed for where a kernel has no launch bounds.
     usual_block_threads = 128, "threads", "judgment: a size that kernels often have";
 
@@ -97,7 +105,9 @@ tuning! {
     /// The longest body that is unrolled where the trip count is not known.
     unroll_runtime_max_body = 18, "instructions", "ptxas 13.0.88 at -O2 and up";
     /// The longest exit test that is computed ahead where the trip count is not known.
-    unroll_runtime_max_test = 6, "instructions", "judgment: it is copied for each iteration at a time";
+    unroll_runtime_max_test = 3, "instructions", "judgment: it is copied for each iteration at a time";
+    /// Bytes of loads that a thread has in flight for full bandwidth: with fewer in an iteration, loops with an unknown step are unrolled.
+    unroll_bytes_in_flight = 16, "bytes", "judgment: 32 KiB of an SM, the latency times the bandwidth of an H200, over 2048 threads";
     /// The longest slice of the loop that computes its exit test, for unrolling.
     unroll_max_slice = 16, "instructions", "judgment: bounds the time";
     /// The size of all iterations of a partially unrolled loop.
@@ -116,6 +126,8 @@ tuning! {
     unroll_growth = 6000, "instructions", "judgment: bounds compile time and code size";
     /// How often unrolling is repeated: each time takes the innermost loops that are left.
     unroll_repeats = 3, "times", "judgment: bounds the time; deeper nests exceed the size limits";
+    /// The time from which on a loop invariant is hoisted though its register lowers the occupancy.
+    licm_long_time = 16, "issue slots", "judgment: two long latencies; a quarter fewer warps hide less than that";
     /// How far the operands of a sunk instruction are followed to values that are live at its new position anyway.
     sink_depth = 8, "definitions", "judgment: bounds the time";
     /// The same for an instruction that is duplicated.

@@ -61,7 +61,7 @@ pub fn opt_text(source: &str, passes: &[&str], options: &Options) -> Result<Stri
     let mut texts = Vec::new();
     for function in ori::parse::parse(source).map_err(OptError::Parse)? {
         let mut context = Context::new(machine, registers, options.tuning, Fuel::new(options.fuel));
-        let mut unit = Unit::new(kernel(function), options);
+        let mut unit = Unit::new(kernel(function), options, passes::compile_routine);
         let text = passes::run_named(&mut unit, passes, &mut context);
         texts.push(text.map_err(|e| OptError::Pass(e.to_string()))?);
     }

@@ -183,11 +183,14 @@ fn pipeline<'o>(
     options: &'o Options,
     (times, log): (&mut Times, &mut String),
 ) -> Result<Option<Unit<'o>>, Failure> {
-    let kernel = times.of(Times::LOWER, || lower::function(env, source))?;
+    let mut kernel = times.of(Times::LOWER, || lower::function(env, source))?;
+    if !options.contract {
+        kernel.code.contractable.clear();
+    }
     if !env.machine.uniform_registers {
         tools_patch::check_uniform(&kernel.code, env.lines)?;
     }
-    let mut unit = Unit::new(kernel, options);
+    let mut unit = Unit::new(kernel, options, passes::compile_routine);
     let Err(failure) = passes::run(&mut unit, env.machine, (times, log)) else { return Ok(Some(unit)) };
     match failure.error {
         PassError::WgmmaHazard => Ok(None),

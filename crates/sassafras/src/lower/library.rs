@@ -5,11 +5,14 @@
 
 use super::control::call::ParamWords;
 use super::control::cfg::End;
-use super::{Env, Lines, Lower};
-use crate::context::Bounds;
+use super::{Env, Kernel, Lines, Lower};
+use crate::context::target::TargetMachine;
+use crate::context::{Bounds, Tuning};
+use crate::module::abi::{Convention, FIRST_ROUTINE_PREDICATE, ROUTINE_BARRIERS};
 use crate::module::data::Data;
 use crate::module::pragmas::Conventions;
-use ori::{Arg, Edge, Terminator, Value};
+use ori::entity::Entity;
+use ori::{Arg, Block, Edge, File, Fixed, Function, InstData, Op, Pseudo, Terminator, Value};
 use ptx::ast::{self, Item, ParamPlace, Reg};
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
@@ -48,12 +51,50 @@ static ROUTINES: [Routine; COUNT] = routines! {
     "policy": "range_policy";
 };
 
+/// The environment of code that is in no module of the user.
+pub fn detached_env(
+    module: &'static ast::Module<'static>,
+    machine: &'static TargetMachine,
+    tuning: Tuning,
+) -> Env<'static> {
+    Env {
+        module,
+        machine,
+        lines: LINES.get_or_init(|| Lines::new("")),
+        data: DATA.get_or_init(Data::default),
+        bounds: &Bounds::NONE,
+        limits: LIMITS.get_or_init(FxHashMap::default),
+        serial: None,
+        debug: false,
+        watched: &[],
+        caches: (None, None),
+        steered: false,
+        withheld: &[],
+        conventions: CONVENTIONS.get_or_init(Conventions::default),
+        tuning,
+    }
+}
+
+/// A module and a body without instructions.
+pub fn empty() -> Option<(&'static ast::Module<'static>, &'static ast::Body<'static>)> {
+    static MODULE: OnceLock<Option<ast::Module<'static>>> = OnceLock::new();
+    static BODY: OnceLock<ast::Body<'static>> = OnceLock::new();
+    let text = ".version 9.0\n.target sm_75\n.address_size 64\n";
+    let module = MODULE.get_or_init(|| ptx::parse(text, &ptx::Options::default()).module);
+    Some((module.as_ref()?, BODY.get_or_init(ast::Body::default)))
+}
+
 /// Source positions in the library are of no interest to the user: the instruction's own line is reported.
 static LINES: OnceLock<Lines> = OnceLock::new();
 static DATA: OnceLock<Data> = OnceLock::new();
 static CONVENTIONS: OnceLock<Conventions> = OnceLock::new();
+static LIMITS: OnceLock<FxHashMap<ast::Symbol, u32>> = OnceLock::new();
+
+/// What follows the name of a routine whose last parameter, the rounding, is that to nearest.
+const TO_NEAREST: &str = ".rn";
 
 fn find(name: &str) -> Option<(&'static ast::Module<'static>, &'static ast::Function<'static>)> {
+    let name = name.strip_suffix(TO_NEAREST).unwrap_or(name);
     let routine = ROUTINES.iter().find(|routine| routine.name == name)?;
     let text = routine.text.get_or_init(|| cut_out(routine.file, name).unwrap_or_default());
     let read = || ptx::parse(text, &ptx::Options::default()).module;
@@ -82,7 +123,169 @@ fn registers(params: &[ast::Param]) -> Vec<Reg> {
     params.iter().filter_map(register).collect()
 }
 
+/// Registers that belong to the system.
+const SYSTEM_REGISTERS: u32 = 2;
+
+/// The first register of a routine that stands for itself; calls move it elsewhere.
+pub const WINDOW: u8 = 2;
+
+/// The routines that can be called, with the general registers that each has, its parameters and the return address
+/// among them. A test compiles them for all targets with as many.
+pub const CALLED: [(&str, u8); 9] = [
+    ("div_f32", 14),
+    ("sqrt_f32", 14),
+    ("div_f64", 20),
+    ("div_f64.rn", 20),
+    ("sqrt_f64", 18),
+    ("sqrt_f64.rn", 16),
+    ("rsqrt_f64", 16),
+    ("udiv64", 16),
+    ("urem64", 16),
+];
+
+fn window_registers(name: &str) -> Option<u8> {
+    CALLED.iter().find(|(called, _)| *called == name).map(|(_, registers)| *registers)
+}
+
+/// A routine as a function of its own, called as [`Convention::of_routine`] says.
+pub fn function(name: &str, machine: &'static TargetMachine, tuning: Tuning) -> Option<Kernel> {
+    let (module, source) = find(name)?;
+    let body = source.body.as_ref()?;
+    let mut kernel = Kernel { entry: false, ..Kernel::new(Function::new(name)) };
+    let registers_used = window_registers(name)?;
+    kernel.launch.limit(Some(u32::from(WINDOW + registers_used) + SYSTEM_REGISTERS));
+    kernel.code.block();
+    kernel.code.withheld = withheld();
+    let convention = Convention::of_routine(WINDOW, registers_used);
+    let results = registers(&source.returns);
+    let mut lower = Lower::new(
+        &mut kernel,
+        detached_env(module, machine, tuning),
+        body,
+        ParamWords::new(module, body, None),
+        &results,
+    );
+    let mut params = registers(&source.params);
+    let rounding = params.pop_if(|_| name.ends_with(TO_NEAREST));
+    let values: Vec<Value> = params.iter().map(|reg| lower.parameter(*reg)).collect();
+    let data = lower.data(Op::Pseudo(Pseudo::Entry), &[], &values, &[]);
+    let entry = lower.kernel.code.append(Function::ENTRY, data);
+    let fixed = Fixed { results: consecutive(&lower.kernel.code, &values), ..convention.fixed() };
+    lower.kernel.code.fixed.insert(entry, fixed);
+    let mut params: FxHashMap<Reg, Value> = params.into_iter().zip(values).collect();
+    params.extend(rounding.map(|reg| (reg, lower.register(Arg::Imm(0)))));
+    lower.routine = Some(Inlined { params });
+    let (first, returns) = lower.run().ok()?;
+    let ends = lower.results_at_returns(&results, &returns);
+    let last = lower.join_returns(&results, ends);
+    let values = lower.kernel.code.blocks[last].params.clone();
+    let args: Vec<Arg> = values.iter().map(|v| (*v).into()).collect();
+    let data = lower.data(Op::Pseudo(Pseudo::Leave), &[], &[], &args);
+    let leave = lower.kernel.code.append(last, data);
+    let fixed = Fixed { args: consecutive(&lower.kernel.code, &values), ..convention.fixed() };
+    lower.kernel.code.fixed.insert(leave, fixed);
+    lower.kernel.code.blocks[last].end = Terminator::Return;
+    kernel.code.blocks[Function::ENTRY].end = Terminator::Jump(first);
+    Some(kernel)
+}
+
+/// What a routine leaves alone, besides all that is after its registers.
+fn withheld() -> Vec<(File, u8)> {
+    let predicates = (0..FIRST_ROUTINE_PREDICATE).map(|n| (File::P, n));
+    let barriers = (ROUTINE_BARRIERS..16).map(|n| (File::B, n));
+    [(File::R, 0)].into_iter().chain(predicates).chain(barriers).collect()
+}
+
+/// Registers for values from the first of a routine on, aligned to their size.
+fn consecutive(code: &Function, values: &[Value]) -> Vec<u8> {
+    let mut next = WINDOW;
+    let mut place = |value: &Value| {
+        let words = code.values[*value].words;
+        let at = next.next_multiple_of(words);
+        next = at + words;
+        at
+    };
+    values.iter().map(&mut place).collect()
+}
+
 impl Lower<'_, '_> {
+    /// A new value for a parameter of a routine.
+    fn parameter(&mut self, reg: Reg) -> Value {
+        let (file, words) = self.shape(reg);
+        self.kernel.code.value(file, words)
+    }
+
+    /// Calls a routine whose code follows that of the kernel, and returns its results. Where that can't be, in device
+    /// functions and between asynchronous MMAs, whose registers are fixed, it is inlined.
+    pub(crate) fn call_routine(&mut self, name: &str, args: &[Arg]) -> Option<Vec<Value>> {
+        let fixed = |data: &InstData| data.is_wgmma() || data.op == Op::Pseudo(Pseudo::Entry);
+        if self.inlines_routines.is_none() {
+            let insts = &self.kernel.code.insts;
+            self.inlines_routines = Some(insts.keys().any(|i| fixed(&insts[i])));
+        }
+        if self.inlines_routines == Some(true) {
+            return self.routine(name, args);
+        }
+        let (name, args) = match (args, name) {
+            ([args @ .., Arg::Imm(0)], "div_f64" | "sqrt_f64") => (format!("{name}{TO_NEAREST}"), args),
+            _ => (name.to_string(), args),
+        };
+        let convention = Convention::of_routine(WINDOW, window_registers(&name)?);
+        let (module, source) = find(&name)?;
+        let body = source.body.as_ref()?;
+        let code = &mut self.kernel.code;
+        let index = code.routines.iter().position(|routine| *routine == name).unwrap_or_else(|| {
+            code.routines.push(name);
+            code.routines.len() - 1
+        });
+        let mut values = Vec::new();
+        for arg in args {
+            let arg = self.in_register(*arg);
+            values.push(self.copy(arg));
+        }
+        let words = |reg: &Reg| body.reg_decl(*reg).0.ty.bits().div_ceil(32) as u8;
+        debug_assert!(module.items.len() == 1);
+        let results: Vec<Value> = registers(&source.returns)
+            .iter()
+            .map(|reg| self.kernel.code.value(File::R, words(reg)))
+            .collect();
+        let of_args = std::iter::once(0).chain(consecutive(&self.kernel.code, &values)).collect();
+        let of_results = consecutive(&self.kernel.code, &results);
+        let fixed = Fixed { args: of_args, results: of_results, ..convention.fixed() };
+        let args: Vec<Arg> =
+            std::iter::once(Arg::Imm(index as i64)).chain(values.iter().map(|v| (*v).into())).collect();
+        let data = self.data(Op::Pseudo(Pseudo::CallRoutine), &[], &results, &args);
+        let inst = self.kernel.code.append(self.block, data);
+        self.kernel.code.fixed.insert(inst, fixed);
+        Some(results)
+    }
+
+    /// The blocks from which a routine returns, each with the values of its results.
+    fn results_at_returns(&mut self, results: &[Reg], returns: &[usize]) -> Vec<(Block, Vec<Value>)> {
+        let mut ends = Vec::new();
+        for &b in returns {
+            debug_assert!(matches!(self.graph.blocks[b].end, End::Return));
+            self.now = std::mem::take(&mut self.at_end[b]);
+            self.block = self.last[b];
+            let args: Vec<Value> = results.iter().map(|r| self.read(*r)).collect();
+            ends.push((self.last[b], args));
+        }
+        ends
+    }
+
+    /// A new block with the results as parameters, to which all returns jump.
+    fn join_returns(&mut self, results: &[Reg], ends: Vec<(Block, Vec<Value>)>) -> Block {
+        let after = self.kernel.code.block();
+        for reg in results {
+            let param = self.parameter(*reg);
+            self.kernel.code.blocks[after].params.push(param);
+        }
+        for (block, args) in ends {
+            self.kernel.code.blocks[block].end = Terminator::Jump(Edge { to: after, args });
+        }
+        after
+    }
+
     /// Inlines a routine and returns its results. `None` if there is no such routine, or it can't be lowered for this
     /// target.
     pub(crate) fn routine(&mut self, name: &str, args: &[Arg]) -> Option<Vec<Value>> {
@@ -97,79 +300,91 @@ impl Lower<'_, '_> {
             .collect();
         let results = registers(&function.returns);
         let params = registers(&function.params).into_iter().zip(values).collect();
-        let lines = LINES.get_or_init(|| Lines::new(""));
         let before = self.block;
-        let (after, ways, first) = {
+        let (after, first) = {
             let params_of_calls = ParamWords::new(module, body, None);
-            let data = DATA.get_or_init(Data::default);
-            let (bounds, machine, watched, caches) = (&Bounds::NONE, self.machine, &[], self.caches);
-            let (limits, serial, debug, withheld) = (&FxHashMap::default(), None, false, &[]);
-            let (steered, conventions) = (self.steered, CONVENTIONS.get_or_init(Conventions::default));
             let env = Env {
-                module,
-                machine,
-                lines,
-                data,
-                bounds,
-                limits,
-                serial,
-                debug,
-                watched,
-                caches,
-                steered,
-                withheld,
-                conventions,
-                tuning: self.tuning,
+                caches: self.caches,
+                steered: self.steered,
+                ..detached_env(module, self.machine, self.tuning)
             };
             let mut inner = Lower::new(self.kernel, env, body, params_of_calls, &results);
             inner.routine = Some(Inlined { params });
             inner.at = self.at;
             inner.descriptor = self.descriptor;
             let (first, returns) = inner.run().ok()?;
-            let mut ways = Vec::new();
-            for b in returns {
-                debug_assert!(matches!(inner.graph.blocks[b].end, End::Return));
-                inner.now = std::mem::take(&mut inner.at_end[b]);
-                inner.block = inner.last[b];
-                let args: Vec<Value> = results.iter().map(|r| inner.read(*r)).collect();
-                ways.push((inner.last[b], args));
-            }
-            let shapes: Vec<_> = results.iter().map(|r| inner.shape(*r)).collect();
+            let ends = inner.results_at_returns(&results, &returns);
+            let after = inner.join_returns(&results, ends);
             self.descriptor = inner.descriptor;
-            let after = self.kernel.code.block();
-            for (file, words) in shapes {
-                let param = self.kernel.code.value(file, words);
-                self.kernel.code.blocks[after].params.push(param);
-            }
-            (after, ways, first)
+            (after, first)
         };
         self.kernel.code.blocks[before].end = Terminator::Jump(first);
-        for (block, args) in ways {
-            self.kernel.code.blocks[block].end = Terminator::Jump(Edge { to: after, args });
-        }
         self.block = after;
         Some(self.kernel.code.blocks[after].params.clone())
     }
-    /// `work` computed in a branch if a predicate is true (false, if negated), else `otherwise`.
+
+    /// `work` computed in a cold branch if a predicate is true (false, if negated), else `otherwise`.
     pub(crate) fn select_lazily(
         &mut self,
         (predicate, negated): (Value, bool),
         otherwise: Value,
         work: impl FnOnce(&mut Self) -> Option<Value>,
     ) -> Option<Value> {
-        let (before, first) = (self.block, self.kernel.code.block());
+        let before = self.block;
+        let (first, last) = self.cold_branch(work)?;
+        let after = self.join_of_branches(otherwise);
+        let (yes, no) = (Edge::to(first), Edge { to: after, args: vec![otherwise] });
+        let code = &mut self.kernel.code;
+        code.blocks[last.0].end = Terminator::Jump(Edge { to: after, args: vec![last.1] });
+        code.blocks[before].end = Terminator::Branch { predicate, negated, uniform: false, yes, no };
+        self.kernel.code.blocks[after].params.first().copied()
+    }
+
+    /// `rare` computed in a cold branch if a predicate is true, else `usual` in another.
+    pub(crate) fn select_lazily_between(
+        &mut self,
+        predicate: Value,
+        rare: impl FnOnce(&mut Self) -> Option<Value>,
+        usual: impl FnOnce(&mut Self) -> Option<Value>,
+    ) -> Option<Value> {
+        let before = self.block;
+        let (first, last) = self.cold_branch(rare)?;
+        let first_usual = self.kernel.code.block();
+        self.block = first_usual;
+        let result = usual(self)?;
+        let last_usual = (self.block, result);
+        let after = self.join_of_branches(result);
+        let code = &mut self.kernel.code;
+        for (block, value) in [last, last_usual] {
+            code.blocks[block].end = Terminator::Jump(Edge { to: after, args: vec![value] });
+        }
+        let (yes, no) = (Edge::to(first), Edge::to(first_usual));
+        code.blocks[before].end = Terminator::Branch { predicate, negated: false, uniform: false, yes, no };
+        self.kernel.code.blocks[after].params.first().copied()
+    }
+
+    /// Cold blocks with some work: the first of them, the last one and the value of the work.
+    fn cold_branch(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Option<Value>,
+    ) -> Option<(Block, (Block, Value))> {
+        let first = self.kernel.code.block();
         self.block = first;
         let result = work(self)?;
+        for block in (first.index()..self.kernel.code.blocks.len()).map(Block::new) {
+            self.kernel.code.blocks[block].cold = true;
+        }
+        Some((first, (self.block, result)))
+    }
+
+    /// A new block, where lowering goes on, with a parameter like a value.
+    fn join_of_branches(&mut self, like: Value) -> Block {
         let after = self.kernel.code.block();
-        let data = self.kernel.code.values[otherwise];
+        let data = self.kernel.code.values[like];
         let param = self.kernel.code.value(data.file, data.words);
-        let code = &mut self.kernel.code;
-        code.blocks[after].params.push(param);
-        code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: vec![result] });
-        let (yes, no) = (Edge::to(first), Edge { to: after, args: vec![otherwise] });
-        code.blocks[before].end = Terminator::Branch { predicate, negated, uniform: false, yes, no };
+        self.kernel.code.blocks[after].params.push(param);
         self.block = after;
-        Some(param)
+        after
     }
 }
 

@@ -18,8 +18,9 @@
 mod arith;
 mod build;
 mod control;
+pub mod expand;
 mod instruction;
-mod library;
+pub mod library;
 mod memory;
 mod operand_use;
 mod sync;
@@ -359,6 +360,8 @@ struct Lower<'k, 'a> {
     tuning: Tuning,
     /// What has been read of the operands of the instruction that is being lowered.
     operand_use: OperandUse,
+    /// Are library routines inlined? Decided when the first is needed.
+    inlines_routines: Option<bool>,
 }
 
 impl<'k, 'a> Lower<'k, 'a> {
@@ -415,6 +418,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             steered: env.steered,
             tuning: env.tuning,
             operand_use: OperandUse::default(),
+            inlines_routines: None,
         }
     }
 

@@ -17,6 +17,7 @@
 
 mod dataflow;
 
+use crate::analysis::effects::awaits_accesses;
 use crate::context::{Context, PassResult};
 use crate::mach::inst::{Step, Timed};
 use crate::mach::unit;
@@ -163,14 +164,11 @@ fn ends_segment(inst: &Inst) -> bool {
         || changes_threads(inst)
 }
 
-/// The steps after which control goes somewhere that is not known here: nothing may be pending then. That is so for
-/// reconvergence points, too, if any instruction is before one at the end of its region (a barrier that is restored, a
-/// store): as far as the code tells, threads could come there from the end of any other region with the same barrier.
+/// The steps after which control goes somewhere that is not known here: nothing may be pending then. A reconvergence point
+/// is none of them: its `BSSY` names it, so that control goes on to the next instruction.
 fn drains(steps: &[Step]) -> Vec<bool> {
-    let late = steps.iter().any(|s| !s.is_leader && s.inst.form().op == Op::BSYNC);
     let drains = |s: &Step| match s.inst.form().op {
         Op::CALL | Op::RET | Op::BRX | Op::JMP => true,
-        Op::BSYNC => late,
         _ => changes_threads(&s.inst),
     };
     steps.iter().map(drains).collect()
@@ -188,7 +186,7 @@ fn changes_threads(inst: &Inst) -> bool {
 
 /// Does it wait for all scoreboards?
 fn waits_for_all(inst: &Inst) -> bool {
-    orders_memory(inst) || changes_threads(inst) || releases_registers(inst)
+    awaits_accesses(inst.op()) || changes_threads(inst) || releases_registers(inst)
 }
 
 /// Does it wait for groups of copies? Sources that are still to be read, of a copy say, don't matter then: in ptxas's code
@@ -201,15 +199,6 @@ fn waits_for_groups(inst: &Inst) -> bool {
 fn is_counted(inst: &Inst, model: &Model) -> bool {
     let class = inst.form().class;
     class.scoreboards().write || class == Class::Tensor && model.unit(inst).writes_late()
-}
-
-/// Does it order earlier memory accesses? Then they must be done: ptxas waits for the load of an acquire before it
-/// invalidates the cache.
-fn orders_memory(inst: &Inst) -> bool {
-    matches!(
-        inst.form().op,
-        Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR | Op::CCTL | Op::FENCE | Op::DEPBAR | Op::UTMACCTL
-    )
 }
 
 /// Does it release registers? No result may be pending for one of them.

@@ -1,12 +1,14 @@
-//! Dead predicate results are discarded: the next value in their register need not wait for them.
+//! Dead results are discarded: the next value in their register need not wait for them. Predicates, and the old values of
+//! atomics, which the machine then doesn't send back.
 //!
 //! ```text
+//! ATOMS.ADD R4, [R2], R3            =>   ATOMS.ADD RZ, [R2], R3
 //! SHFL.DOWN P0, R4, R2, 0x1, 0x1f   =>   SHFL.DOWN PT, R4, R2, 0x1, 0x1f
 //! IADD3 R4, P0, R2, R6, RZ          =>   IADD3 R4, R2, R6, RZ
 //! ```
 //!
 //! A shuffle always says whether the source lane was active: hardly any code uses it, and the predicate comes late. The
-//! same holds for the carry of a 64-bit sum of which only the lower half has a use. Afterwards no predicate result without a
+//! same holds for the carry of a 64-bit sum of which only the lower half has a use. Afterwards no such result without a
 //! use is written where the machine has a form without it. One walk over the function.
 
 use crate::context::target::TargetMachine;
@@ -23,8 +25,12 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     for inst in code.blocks.iter_mut().flatten() {
         let Origin::Inst(origin) = inst.origin else { continue };
         let results = &function.insts[origin].results;
-        let is_dead =
-            |v: &Value| matches!(function.values[*v].file, File::P | File::UP) && !used.contains(*v);
+        let is_atomic = matches!(inst.op, Op::ATOM | Op::ATOMG | Op::ATOMS);
+        let is_dead = |v: &Value| match function.values[*v].file {
+            File::P | File::UP => !used.contains(*v),
+            File::R => is_atomic && !used.contains(*v),
+            _ => false,
+        };
         for (at, _) in results.iter().enumerate().rev().filter(|(_, v)| is_dead(v)) {
             discard(inst, at, context.machine, &mut context.fuel);
         }
@@ -38,6 +44,9 @@ fn discard(inst: &mut MachInst, at: usize, machine: &TargetMachine, fuel: &mut F
     match inst.op {
         // Their carry is optional.
         Op::IADD3 | Op::UIADD3 | Op::LEA | Op::ULEA => drop(operands.remove(at)),
+        Op::ATOM | Op::ATOMG | Op::ATOMS if operands[at].kind == sass::Kind::R => {
+            operands[at] = sass::operands::rz();
+        }
         _ => operands[at] = sass::operands::pt(),
     }
     if sass::legal(machine.isa, inst.op, &inst.modifiers, &operands) && fuel.burn() {

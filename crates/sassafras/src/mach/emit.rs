@@ -18,7 +18,6 @@ use crate::mach::linearize::selected;
 use crate::mach::unit::{EncodedFunction, LinearCode, Unit};
 use cubin::RelocType;
 use cubin::module::{FrameStep, SymbolicReloc};
-use ori::entity::Entity;
 use ori::{Function, Half};
 use sass::{Control, Inst, M, operands as machine};
 
@@ -231,8 +230,8 @@ impl Emitter<'_> {
     /// stays zero and gets a relocation.
     fn resolved(&self, inst: &MachInst, index: usize, encoded: &mut EncodedFunction) -> Option<MachInst> {
         let here = self.positions[index];
-        let branch = inst.target.map(|to| {
-            let there = self.positions[self.linear.starts[to.index()]];
+        let branch = self.linear.target(inst).map(|to| {
+            let there = self.positions[to];
             let distance = (there as i64 - here as i64 - 1) * WORD as i64;
             with_operands(inst, sass::Kind::Relative, |_| machine::relative(distance))
         });
@@ -255,6 +254,16 @@ impl Emitter<'_> {
             }
             Some(Address::Slot { symbol }) => (slot_reloc(inst.op), name(symbol), 0),
             Some(Address::Call { symbol }) => (self.target.call_reloc, name(symbol), 0),
+            // A call of a routine has a target, as a branch has.
+            Some(Address::Routine { .. }) => return branch,
+            Some(Address::Offset { insts }) => {
+                let offset = (self.positions[index + insts] * WORD) as i64;
+                return Some(with_operands(inst, sass::Kind::Signed, |_| machine::imm(offset)));
+            }
+            Some(Address::Start) => {
+                let distance = -((here + 1) as i64) * WORD as i64;
+                return Some(with_operands(inst, sass::Kind::Relative, |_| machine::relative(distance)));
+            }
             Some(Address::Incoming) => {
                 let frame = i64::from(self.linear.frame);
                 let inst = branch.as_ref().unwrap_or(inst);

@@ -33,6 +33,12 @@ pub enum Address {
     Call { symbol: u32 },
     /// An offset from the stack pointer of the caller.
     Incoming,
+    /// The offset of an instruction so far ahead from the start of the function.
+    Offset { insts: usize },
+    /// The library routine of the function's list that a call goes to.
+    Routine { index: u32 },
+    /// The start of the function.
+    Start,
 }
 
 /// Why an instruction is there, for the checker of the allocation.

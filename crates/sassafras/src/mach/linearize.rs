@@ -13,13 +13,13 @@
 
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Options, PassResult};
-use crate::lower::Kernel;
-use crate::mach::inst::{MachFunction, MachInst, Origin, Step};
+use crate::lower::{Kernel, library};
+use crate::mach::inst::{Address, MachFunction, MachInst, Origin, Step};
 use crate::mach::unit::{LinearCode, Unit};
 use crate::module::abi::Convention;
 use cubin::module::FrameStep;
 use ori::entity::Entity;
-use ori::{Block, Function, Terminator};
+use ori::{Arg, Block, Function, Op, Pseudo, Terminator};
 use sass::{Guard, Inst, M, SelectError, operands as machine};
 
 /// Neither a parameter nor a result, and caller-saved: free in prologue and epilogue.
@@ -56,23 +56,59 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
         let at = kernel.code.blocks[block].end_at;
         linearizer.linear.insts[end..].iter_mut().for_each(|inst| inst.at = at);
     }
-    unit.linear = linearizer.linear;
+    let mut linear = linearizer.linear;
+    append_routines(unit, &mut linear, machine)?;
+    unit.linear = linear;
     unit.linear.steps = steps(&unit.linear, machine)?;
     Ok(())
 }
 
 fn steps(linear: &LinearCode, machine: &TargetMachine) -> Result<Vec<Step>, SelectError> {
-    let start = |block: Block| linear.starts[block.index()];
     let mut steps = Vec::with_capacity(linear.insts.len());
     for inst in &linear.insts {
-        let target = inst.target.filter(|_| inst.op == sass::Op::BRA).map(start);
+        let target = linear.target(inst).filter(|_| inst.op == sass::Op::BRA);
         steps.push(Step { inst: selected(inst, machine.isa)?, target, is_leader: false });
     }
     // The target of a convergence barrier is one, too: threads come there from all over the region.
-    for target in linear.insts.iter().filter_map(|inst| inst.target) {
-        steps[start(target)].is_leader = true;
+    for target in linear.insts.iter().filter_map(|inst| linear.target(inst)) {
+        steps[target].is_leader = true;
     }
     Ok(steps)
+}
+
+/// Appends the library routines that are called, each with its registers where its calls expect them.
+fn append_routines(unit: &Unit, linear: &mut LinearCode, machine: &'static TargetMachine) -> PassResult {
+    for (index, name) in unit.kernel.code.routines.iter().enumerate() {
+        let Some(window) = called_with(&unit.kernel.code, index) else { continue };
+        let routine = (unit.compile_routine)(name, machine, unit.options)?;
+        let (start, blocks) = (linear.insts.len(), linear.starts.len());
+        linear.starts.extend(routine.starts.iter().map(|at| start + at));
+        linear.of_block.extend(routine.starts.iter().map(|_| Vec::new()));
+        let calls = |inst: &MachInst| inst.address == Some(Address::Routine { index: index as u32 });
+        for call in linear.insts.iter_mut().filter(|inst| calls(inst)) {
+            call.target = Some(Block::new(blocks + Function::ENTRY.index()));
+        }
+        for mut inst in routine.insts {
+            inst.target = inst.target.map(|block| Block::new(blocks + block.index()));
+            let registers = inst.operands.iter_mut().filter(|o| o.kind == sass::Kind::R);
+            for register in registers.filter(|o| o.value != i64::from(sass::RZ)) {
+                register.value += i64::from(window) - i64::from(library::WINDOW);
+            }
+            linear.insts.push(inst);
+        }
+    }
+    Ok(())
+}
+
+/// The first register of the window that the calls of a routine give it; `None` if it isn't called.
+fn called_with(function: &Function, index: usize) -> Option<u8> {
+    let calls = |inst: &ori::Inst| {
+        let data = &function.insts[*inst];
+        data.op == Op::Pseudo(Pseudo::CallRoutine) && data.args.first() == Some(&Arg::Imm(index as i64))
+    };
+    // All calls have the same window: which one is found first makes no difference.
+    let (_, fixed) = function.fixed.iter().find(|(inst, _)| calls(inst))?;
+    fixed.window.map(|(first, _)| first)
 }
 
 /// What a device function must restore for its caller.
@@ -236,8 +272,15 @@ impl Linearizer<'_> {
             self.frame_step(FrameStep::Base { register: Function::STACK_POINTER, distance: 0 });
         }
         let own = Convention::own(self.function).unwrap_or_default();
-        let back = [machine::r(own.return_address()), machine::imm(0)];
-        self.push(sass::Op::RET, &[M::ABS, M::NODEC], &back);
+        let address = machine::r(own.return_address());
+        if own.is_routine() {
+            // The offset from the start of the function has one word.
+            self.push(sass::Op::MOV, &[], &[machine::r(own.return_address() + 1), machine::rz()]);
+            let back = self.push(sass::Op::RET, &[M::REL, M::NODEC], &[address, machine::relative(0)]);
+            back.address = Some(Address::Start);
+            return;
+        }
+        self.push(sass::Op::RET, &[M::ABS, M::NODEC], &[address, machine::imm(0)]);
         self.frame_step(FrameStep::Back);
     }
 

@@ -67,10 +67,19 @@ fn equivalents(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Equiv
             if is_plain_register(b) || is_immediate(b) {
                 all.push(equivalent(Op::VIADD, &[], &[to, a, b]));
             }
-            if is_plain_register(b) {
+            if is_plain_register(b) || is_negated_register(b) {
                 all.push(equivalent(Op::IMAD, &[], &[to, a, operands::imm(1), b]));
             }
             all
+        }
+        (Op::IADD3, [], &[to, a, b, c]) if c == zero && is_negated_register(a) && is_plain_register(b) => {
+            smallvec![equivalent(Op::IMAD, &[], &[to, b, operands::imm(1), a])]
+        }
+        (Op::SHF, [M::L, M::U32], &[to, a, n, c])
+            if c == zero && is_plain_register(a) && is_immediate(n) && (0..32).contains(&n.value) =>
+        {
+            let factor = operands::imm(i64::from(1i32 << n.value));
+            smallvec![equivalent(Op::IMAD, &[M::U32], &[to, a, factor, zero])]
         }
         (Op::IADD3, [M::X], &[to, a, b, c, carry, none]) if none == operands::pf() => {
             let mut terms = [a, b, c].into_iter().filter(|t| *t != zero);
@@ -93,6 +102,10 @@ fn is_plain_register(operand: Operand) -> bool {
     operand.kind == Kind::R && operand == operands::r(operand.value as u8)
 }
 
+fn is_negated_register(operand: Operand) -> bool {
+    operand.kind == Kind::R && operand == operands::r(operand.value as u8).neg()
+}
+
 fn is_immediate(operand: Operand) -> bool {
     operand == operands::imm(operand.value)
 }
@@ -109,6 +122,7 @@ mod tests {
         let of = |operand: &Operand| match operand.kind {
             Kind::R if *operand == operands::r(10) => Arg::word(words[0]),
             Kind::R if *operand == operands::r(11) => Arg::word(words[1]),
+            Kind::R if *operand == operands::r(11).neg() => Arg::word(words[1]).neg(),
             Kind::R => Arg::word(0),
             Kind::P if *operand == operands::p(1) => Arg::predicate(carry),
             Kind::P => Arg::predicate(*operand == operands::pt()),
@@ -121,11 +135,15 @@ mod tests {
     fn equivalents_compute_the_same() {
         let (to, a, b, zero) = (operands::r(9), operands::r(10), operands::r(11), operands::rz());
         let (carry, none) = (operands::p(1), operands::pf());
-        let cases: [(Op, &[M], Vec<Operand>); 9] = [
+        let cases: [(Op, &[M], Vec<Operand>); 13] = [
             (Op::MOV, &[], vec![to, a]),
             (Op::MOV, &[], vec![to, operands::imm(-5)]),
             (Op::IADD3, &[], vec![to, a, b, zero]),
             (Op::IADD3, &[], vec![to, a, operands::imm(0x7fff_fff0), zero]),
+            (Op::IADD3, &[], vec![to, a, b.neg(), zero]),
+            (Op::IADD3, &[], vec![to, b.neg(), a, zero]),
+            (Op::SHF, &[M::L, M::U32], vec![to, a, operands::imm(3), zero]),
+            (Op::SHF, &[M::L, M::U32], vec![to, b, operands::imm(31), zero]),
             (Op::IADD3, &[M::X], vec![to, a, zero, zero, carry, none]),
             (Op::IADD3, &[M::X], vec![to, zero, a, zero, carry, none]),
             (Op::IADD3, &[M::X], vec![to, zero, zero, a, carry, none]),

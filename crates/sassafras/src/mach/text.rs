@@ -116,5 +116,8 @@ fn note(inst: &MachInst, function: &Function) -> Option<String> {
         Some(Address::Slot { symbol }) => Some(format!("constant slot of {}", name(symbol))),
         Some(Address::Call { symbol }) => Some(name(symbol).to_string()),
         Some(Address::Incoming) => Some("plus the frame's size".to_string()),
+        Some(Address::Offset { insts }) => Some(format!("offset of the instruction {insts} further on")),
+        Some(Address::Routine { index }) => function.routines.get(index as usize).cloned(),
+        Some(Address::Start) => Some(function.name.clone()),
     }
 }

@@ -1,9 +1,11 @@
 //! One function from register allocation to its bytes: what passes over machine code work on.
 
-use crate::context::Options;
+use crate::context::target::TargetMachine;
+use crate::context::{Options, PassResult};
 use crate::lower::Kernel;
 use crate::mach::inst::{MachFunction, MachInst, Step, Timed};
 use cubin::module::{FrameStep, SymbolicReloc};
+use ori::entity::Entity;
 
 /// A function in the three forms that machine passes give it. A form is empty until its pass has run.
 pub struct Unit<'a> {
@@ -16,16 +18,22 @@ pub struct Unit<'a> {
     pub linear: LinearCode,
     /// The bytes: from `emit` on.
     pub encoded: EncodedFunction,
+    /// Makes the code of a library routine, up to `linearize`.
+    pub compile_routine: CompileRoutine,
 }
 
+/// The linear code of a library routine by name, for a machine, with the options of its caller.
+pub type CompileRoutine = fn(&str, &'static TargetMachine, &Options) -> PassResult<LinearCode>;
+
 impl Unit<'_> {
-    pub fn new(kernel: Kernel, options: &Options) -> Unit<'_> {
+    pub fn new(kernel: Kernel, options: &Options, compile_routine: CompileRoutine) -> Unit<'_> {
         Unit {
             options,
             kernel,
             code: MachFunction::default(),
             linear: LinearCode::default(),
             encoded: EncodedFunction::default(),
+            compile_routine,
         }
     }
 }
@@ -50,6 +58,18 @@ pub struct LinearCode {
     pub saved_bytes: u32,
     /// Bytes of the frame, saved registers included.
     pub frame: u32,
+}
+
+impl LinearCode {
+    /// The instruction that a branch or `BSSY` names. A convergence barrier names its `BSYNC`: spill code for the
+    /// parameters of the landing block stands before it.
+    pub fn target(&self, inst: &MachInst) -> Option<usize> {
+        let start = self.starts[inst.target?.index()];
+        let is_barrier = inst.op == sass::Op::BSSY;
+        let meets = |inst: &MachInst| inst.op == sass::Op::BSYNC;
+        let skipped = if is_barrier { self.insts[start..].iter().position(meets) } else { None };
+        Some(start + skipped.unwrap_or(0))
+    }
 }
 
 /// A function as the container takes it.

@@ -17,6 +17,10 @@
 //!   can run with than with the next.
 //! * `.abi_preserve_control N`: barriers from B_N on are callee-saved, in place of those from B6 on.
 //!
+//! * A library routine that is part of its caller's code ([`Convention::of_routine`]) is ours alone: parameters, results
+//!   and in the last two registers the return address are in a window of general registers, which it clobbers with the
+//!   predicates from P3 on and the first barriers, and nothing else.
+//!
 //! Seen with `ptxas -c` on callers and callees of functions with parameters of many shapes. Where `.abi_preserve` has
 //! parameters, ptxas says itself in what `nvlink` compares: the rule gives what it says for 1,088 pairs of a number of
 //! registers and one of words on sm_80, 86, 90, 100 and 120.
@@ -35,6 +39,9 @@ const FIRST_PRESERVED: u8 = 16;
 const REGISTERS_END: u8 = 253;
 /// The barriers that a call clobbers, from B0 on.
 const USUAL_BARRIERS: u8 = 6;
+/// A library routine clobbers predicates from this one on, and barriers from B0 on.
+pub const FIRST_ROUTINE_PREDICATE: u8 = 3;
+pub const ROUTINE_BARRIERS: u8 = 3;
 /// Numbers of registers with an occupancy of 64, 48, 40, 36, 32, 28, 24, 20, 16, 12 and 8 warps.
 const LEVELS: [u32; 11] = [32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 256];
 /// The first callee-saved uniform register, as ptxas has it. No value is kept there across calls here.
@@ -122,11 +129,13 @@ pub struct Convention {
     preserved: Option<u8>,
     /// How many barriers are not.
     barriers: u8,
+    /// Of a library routine: the first of the registers that it clobbers, and how many there are.
+    window: Option<(u8, u8)>,
 }
 
 impl Convention {
     pub const USUAL: Convention =
-        Convention { words: USUAL_WORDS, preserved: None, barriers: USUAL_BARRIERS };
+        Convention { words: USUAL_WORDS, preserved: None, barriers: USUAL_BARRIERS, window: None };
     /// With the most words the return address is in R248 and R249.
     pub const MOST_WORDS: u8 = 244;
     /// With the most preserved registers it is in R250 and R251.
@@ -152,7 +161,8 @@ impl Convention {
     /// That of a call, or of the function whose entry or return it is.
     pub fn of(fixed: &Fixed) -> Convention {
         let asked = Asked { registers: None, preserved: fixed.preserved, barriers: fixed.barriers };
-        Convention::asked(fixed.words.unwrap_or(USUAL_WORDS), asked)
+        let convention = Convention::asked(fixed.words.unwrap_or(USUAL_WORDS), asked);
+        Convention { window: fixed.window, ..convention }
     }
 
     /// How a function is called, if it is no kernel.
@@ -168,12 +178,16 @@ impl Convention {
             words: Some(self.words).filter(|words| *words != USUAL_WORDS),
             preserved: self.preserved,
             barriers: Some(self.barriers).filter(|barriers| *barriers != USUAL_BARRIERS),
+            window: self.window,
             ..Fixed::default()
         }
     }
 
     /// The first register of parameters and results.
     pub fn first(self) -> u8 {
+        if let Some((first, _)) = self.window {
+            return first;
+        }
         self.preserved.map_or(FIRST, |count| first_of(count.into(), self.words.into()) as u8)
     }
 
@@ -182,6 +196,9 @@ impl Convention {
     }
 
     pub fn return_address(self) -> u8 {
+        if let Some((first, count)) = self.window {
+            return first + count - 2;
+        }
         match self.preserved {
             Some(count) => return_address_of(count.into()) as u8,
             None => (FIRST + self.words).next_multiple_of(4).max(LEAST_RETURN_ADDRESS),
@@ -199,11 +216,30 @@ impl Convention {
 
     /// The register of the address of an indirect call: neither a parameter nor the frame pointer.
     pub fn callee(self, function: &Function) -> u8 {
+        if let Some((first, _)) = self.window {
+            return first;
+        }
         match function.moving_stack {
             false => 2,
             true if self.first() != FIRST => FIRST,
             true => self.return_registers().end,
         }
+    }
+
+    /// Is it that of a library routine of the same function?
+    pub fn is_routine(self) -> bool {
+        self.window.is_some()
+    }
+
+    /// Is the predicate callee-saved?
+    pub fn saves_predicate(self, predicate: u8) -> bool {
+        self.is_routine() && predicate < FIRST_ROUTINE_PREDICATE
+    }
+
+    /// How a library routine is called whose registers begin with this one.
+    pub fn of_routine(first: u8, registers: u8) -> Convention {
+        let window = Some((first, registers));
+        Convention { barriers: ROUTINE_BARRIERS, window, ..Convention::USUAL }
     }
 
     /// One past the last register with a parameter, a result, or the return address.
@@ -219,6 +255,9 @@ impl Convention {
 
     /// Is the register callee-saved?
     pub fn is_saved(self, register: u8) -> bool {
+        if let Some((first, count)) = self.window {
+            return !(first..first + count).contains(&register);
+        }
         self.is_callers(register)
             && !self.has_parameter(register)
             && !self.return_registers().contains(&register)

@@ -18,10 +18,13 @@
 
 mod bounds;
 mod constants;
+mod contract;
 mod floats;
 mod identities;
 mod loads;
 mod rules;
+mod selects;
+mod shifts;
 mod vectors;
 
 use crate::analysis::effects::is_function;
@@ -33,7 +36,7 @@ use ori::entity::Entity;
 use ori::{
     Arg, Block, Cfg, Change, File, Function, Guard, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::M;
 use smallvec::{SmallVec, smallvec};
 
@@ -74,11 +77,15 @@ struct Combine<'a> {
     definition: Vec<Option<Inst>>,
     /// Parameters of loops: how many of their lowest bits are zero.
     multiples: FxHashMap<Value, u32>,
+    /// Values that back edges pass, and their words.
+    next_values: FxHashSet<Value>,
     /// When each value was visited: of two that dominate a program point, the lower number dominates the other.
     visited_at: Vec<u32>,
     clock: u32,
     /// Use counts. Rewrites only lower them.
     uses: Vec<u32>,
+    /// Uses of float products by sums that they may be contracted with: see `contract.rs`.
+    contracted_uses: FxHashMap<Value, u32>,
     available: FxHashMap<Key, SmallVec<[(Block, Inst); 1]>>,
     /// Loads, and when they were visited; when memory was last clobbered; when the block began.
     available_loads: FxHashMap<Key, (Inst, u32)>,
@@ -97,9 +104,11 @@ impl<'a> Combine<'a> {
             known: vec![None; count],
             definition: vec![None; count],
             multiples: known_bits::multiples(function, cfg, context.tuning.known_bits_depth),
+            next_values: next_values(function, cfg),
             visited_at: vec![0; count],
             clock: 0,
             uses: function.use_counts(cfg.order.iter().copied()),
+            contracted_uses: contract::uses(function, cfg),
             available: FxHashMap::default(),
             available_loads: FxHashMap::default(),
             clobbered_at: 0,
@@ -113,6 +122,12 @@ impl<'a> Combine<'a> {
             function,
             cfg,
         }
+    }
+
+    /// Is it the next value of a loop that the block comes after? Sums with it are not sums with the value before it,
+    /// which would be live after the loop as well, and the two in different registers.
+    fn is_from_loop(&self, value: Value) -> bool {
+        self.next_values.contains(&value) && self.visited_at[value.index()] < self.block_start
     }
 
     fn visit_block(&mut self, block: Block) {
@@ -275,7 +290,8 @@ impl<'a> Combine<'a> {
 
     /// A part of a pack is the operand of the pack; a copy is its operand.
     fn forward_pack_operands(&mut self, data: &mut InstData) {
-        if matches!(data.op, Op::Pseudo(Pseudo::Landed | Pseudo::Call | Pseudo::Leave)) {
+        if matches!(data.op, Op::Pseudo(Pseudo::Landed | Pseudo::Call | Pseudo::CallRoutine | Pseudo::Leave))
+        {
             return;
         }
         for arg in &mut data.args {
@@ -345,6 +361,10 @@ impl<'a> Combine<'a> {
                 let values = self.function.insts[found].results.clone();
                 for (result, value) in data.results.iter().zip(values) {
                     self.equal_to[result.index()] = value;
+                    // A value for both keeps the rounding that one of them asks for.
+                    if !self.function.contractable.contains(result) {
+                        self.function.contractable.remove(&value);
+                    }
                 }
                 true
             }
@@ -393,6 +413,22 @@ impl<'a> Combine<'a> {
 }
 
 /// Is the result the same with the first two arguments swapped? They are values, so that both have any form.
+/// The values that back edges pass, and the words of pairs among them.
+fn next_values(function: &Function, cfg: &Cfg) -> FxHashSet<Value> {
+    let is_back = |from: Block, to: Block| cfg.dominates(to, from);
+    let edges = cfg.order.iter().flat_map(|b| function.blocks[*b].end.edges().into_iter().map(|e| (*b, e)));
+    let mut values: FxHashSet<Value> =
+        edges.filter(|(from, e)| is_back(*from, e.to)).flat_map(|(_, e)| e.args.iter().copied()).collect();
+    if values.is_empty() {
+        return values;
+    }
+    let is_pack = |data: &&InstData| data.op == Op::Pseudo(Pseudo::Pack) && values.contains(&data.results[0]);
+    let packs = function.insts.keys().map(|i| &function.insts[i]).filter(is_pack);
+    let words: Vec<Value> = packs.flat_map(InstData::uses).collect();
+    values.extend(words);
+    values
+}
+
 fn is_commutative(data: &InstData) -> bool {
     use sass::Op::{DADD, DFMA, DMUL, FADD, FFMA, FMUL, IADD3, IMAD, LOP3};
     let values = matches!(data.args[..], [Arg::Use(_), Arg::Use(_), ..]);

@@ -239,13 +239,16 @@ fn is_free(data: &InstData) -> bool {
     let constant = matches!(data.args[..], [Arg::Imm(_) | Arg::Zero(_)]);
     match data.op {
         Op::Machine(op) => op == sass::Op::MOV && constant,
+        Op::Generic(_) => false,
         Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
     }
 }
 
 /// May it be executed where its results have no use?
 fn can_speculate(data: &InstData) -> bool {
-    is_free(data) || data.guard.is_none() && effects::is_function(data)
+    // A generic operation becomes many instructions.
+    let is_generic = matches!(data.op, Op::Generic(_));
+    is_free(data) || data.guard.is_none() && !is_generic && effects::is_function(data)
 }
 
 /// A load or store that can have a guard.

@@ -1,11 +1,15 @@
 //! Optimizations on SSA, before register allocation. No pass calls another: clean-ups are rows of the table in `passes.rs`.
 
+pub mod atomic_aggregate;
+pub mod bit_test;
 pub mod combine;
 pub mod dce;
 pub mod elide_waterfall;
 pub mod if_convert;
 pub mod iv_elim;
 pub mod licm;
+pub mod load_elim;
+pub mod mem_vectorize;
 pub mod narrow_iv;
 pub mod predicate_logic;
 pub mod simplify;

@@ -18,8 +18,15 @@ use crate::module::abi::Convention;
 use crate::regalloc::parallel_moves;
 use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
-use ori::{Arg, Cfg, File, Function, Half, Inst, Op, Pseudo, Value};
+use ori::liveness::Liveness;
+use ori::{Arg, Block, Cfg, File, Function, Half, Inst, Op, Pseudo, Value};
+use rustc_hash::FxHashSet;
 use sass::{M, operands as machine};
+
+/// Where the windows of routines begin at the earliest: R1 is the stack pointer.
+const FIRST_OF_ROUTINES: u8 = 2;
+/// Registers beside those of live values before a window: the stack pointer, and holes between aligned tuples.
+const ROUTINE_SLACK: u32 = 4;
 
 /// Registers of R that no value may have: the stack pointer, the frame pointer, the return address in a device
 /// function, and the fixed registers of instructions, here or in other functions.
@@ -49,9 +56,55 @@ fn frame_pointer(function: &Function) -> Option<(File, u8)> {
 /// How many convergence barriers the calls of a function clobber, from B0 on.
 fn clobbered_barriers(function: &Function) -> u8 {
     let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
-    let calls = insts.filter(|i| function.insts[**i].op == Op::Pseudo(Pseudo::Call));
+    let calls =
+        insts.filter(|i| matches!(function.insts[**i].op, Op::Pseudo(Pseudo::Call | Pseudo::CallRoutine)));
     let conventions = calls.map(|i| function.fixed.get(i).map(Convention::of).unwrap_or_default());
     conventions.map(Convention::first_saved_barrier).max().unwrap_or(0)
+}
+
+/// Gives library routines their window of registers: as high as a limit allows where there is one, else right after the
+/// registers of the values that live across a call, so that few of these have to move.
+pub fn place_routines(
+    function: &mut Function,
+    (cfg, live): (&Cfg, &Liveness),
+    limits: &Limits,
+    has_goal: bool,
+) {
+    if function.routines.is_empty() {
+        return;
+    }
+    let calls = routine_calls(function, cfg);
+    let live_calls: FxHashSet<Inst> = calls.iter().map(|(_, call)| *call).collect();
+    let insts = &function.insts;
+    function
+        .fixed
+        .retain(|inst, _| insts[*inst].op != Op::Pseudo(Pseudo::CallRoutine) || live_calls.contains(inst));
+    let windows = calls.iter().filter_map(|(_, call)| function.fixed.get(call)?.window);
+    let widest = windows.map(|(_, count)| count).max().unwrap_or(0);
+    let across = calls.iter().map(|(block, _)| words_across(function, live, *block)).max().unwrap_or(0);
+    let block_limits = BlockLimits::new(function, cfg, limits);
+    let limit = calls.iter().map(|(block, _)| limits.usable(block_limits.min(*block))).min().unwrap_or(0);
+    let highest = u32::from(limit.saturating_sub(widest)) / 2 * 2;
+    let after_values = (across + ROUTINE_SLACK).next_multiple_of(2).min(highest);
+    let first = (if has_goal { highest } else { after_values } as u8).max(FIRST_OF_ROUTINES);
+    for (_, call) in calls {
+        let Some(fixed) = function.fixed.get_mut(&call) else { continue };
+        let Some((from, _)) = fixed.window else { continue };
+        let registers = fixed.results.iter_mut().chain(fixed.args.iter_mut().skip(1));
+        registers.for_each(|register| *register = *register - from + first);
+        fixed.window = fixed.window.map(|(_, count)| (first, count));
+    }
+}
+
+fn routine_calls(function: &Function, cfg: &Cfg) -> Vec<(Block, Inst)> {
+    let insts = cfg.order.iter().flat_map(|b| function.blocks[*b].insts.iter().map(|i| (*b, *i)));
+    insts.filter(|(_, i)| function.insts[*i].op == Op::Pseudo(Pseudo::CallRoutine)).collect()
+}
+
+/// The words that are live after a block with a call.
+fn words_across(function: &Function, live: &Liveness, block: Block) -> u32 {
+    let values = live.live_out[block.index()].iter().map(|v| function.values[v]);
+    values.filter(|data| data.file == File::R).map(|data| u32::from(data.words)).sum()
 }
 
 impl Allocator<'_> {
@@ -107,7 +160,8 @@ impl Allocator<'_> {
             let is_preserved = match data.file {
                 File::R => (from..from + data.words).all(|p| self.is_preserved(of, p)),
                 File::B => from >= of.first_saved_barrier(),
-                _ => false,
+                File::P => of.saves_predicate(from),
+                File::UR | File::UP => of.is_routine(),
             };
             if is_preserved || killed.contains(&value) {
                 continue;
@@ -131,10 +185,13 @@ impl Allocator<'_> {
 
     fn preserved_window(&self, of: Convention, file: File, words: u8) -> Option<u8> {
         let regs = &self.files[self.file(file)];
-        let mut windows = regs.windows(words).filter(|_| file == File::R);
-        windows
-            .find(|w| w.clone().all(|p| self.is_preserved(of, p as u8) && regs.is_free(p)))
-            .map(|w| w.start as u8)
+        let is_preserved = |register: u8| match file {
+            File::R => self.is_preserved(of, register),
+            File::P => of.saves_predicate(register),
+            _ => false,
+        };
+        let mut windows = regs.windows(words);
+        windows.find(|w| w.clone().all(|p| is_preserved(p as u8) && regs.is_free(p))).map(|w| w.start as u8)
     }
 
     /// Moves the arguments to the convention's registers.
@@ -168,6 +225,10 @@ impl Allocator<'_> {
     fn emit_call(&mut self, inst: Inst) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
         let convention = self.function.fixed.get(&inst).map(Convention::of).unwrap_or_default();
+        if let (Op::Pseudo(Pseudo::CallRoutine), Some(Arg::Imm(index))) = (data.op, data.args.first()) {
+            self.emit_routine_call(inst, convention, *index as u32);
+            return Ok(());
+        }
         if let Some(own) = Convention::own(self.function) {
             convention.endangers(own).for_each(|register| self.code.touch(File::R, register));
             convention.endangered_barriers(own).for_each(|barrier| self.code.touch(File::B, barrier));
@@ -189,6 +250,19 @@ impl Allocator<'_> {
         (call.address, call.at) = (address, data.at);
         self.emitted.push(call);
         Ok(())
+    }
+
+    /// A call of code of the same function: the return address is an offset from its start.
+    fn emit_routine_call(&mut self, inst: Inst, convention: Convention, index: u32) {
+        let at = self.function.insts[inst].at;
+        (convention.first()..convention.end()).for_each(|register| self.code.touch(File::R, register));
+        let back = [machine::r(convention.return_address()), machine::imm(0)];
+        let mut offset = MachInst::new(sass::Op::MOV, &[], &back, Origin::Frame);
+        (offset.address, offset.at) = (Some(Address::Offset { insts: 2 }), at);
+        let to = [machine::relative(0)];
+        let mut call = MachInst::new(sass::Op::CALL, &[M::REL, M::NOINC], &to, Origin::Inst(inst));
+        (call.address, call.at) = (Some(Address::Routine { index }), at);
+        self.emitted.extend([offset, call]);
     }
 
     /// Is a register preserved by a call? The address of the callee may take two that would be.

@@ -322,13 +322,14 @@ impl Checker<'_> {
 
     fn inst(&self, state: &mut State, mach_inst: &MachInst, inst: Inst) -> Result<(), String> {
         let data = &self.function.insts[inst];
-        if data.op == Op::Pseudo(Pseudo::Call) {
+        if matches!(data.op, Op::Pseudo(Pseudo::Call | Pseudo::CallRoutine)) {
             self.check_abi_args(state, inst)?;
             let convention = self.function.fixed.get(&inst).map(Convention::of).unwrap_or_default();
             state.registers.retain(|(file, reg), _| match file {
                 File::R => convention.is_saved(*reg),
                 File::B => *reg >= convention.first_saved_barrier(),
-                _ => false,
+                File::P => convention.saves_predicate(*reg),
+                File::UR | File::UP => convention.is_routine(),
             });
             self.define_abi_results(state, inst);
             return Ok(());

@@ -38,7 +38,7 @@ impl Kind {
         match data.op {
             Op::Pseudo(Undef | MemoryFence) => Kind::Nothing,
             Op::Pseudo(Copy | Pack | Unpack | Landed) if data.guard.is_none() => Kind::ParallelCopy,
-            Op::Pseudo(Call | Entry | Leave) => Kind::Convention,
+            Op::Pseudo(Call | CallRoutine | Entry | Leave) => Kind::Convention,
             _ => Kind::Operation,
         }
     }
@@ -207,6 +207,7 @@ impl Allocator<'_> {
                 self.emitted.push(mach_inst);
             }
             // A guarded copy: words don't overlap, since result and arguments are all live here.
+            Op::Generic(op) => return Err(format!("{} was not expanded", op.name()).into()),
             Op::Pseudo(_) => {
                 let file = self.function.values[data.results[0]].file;
                 for (word, (to, from)) in self.word_moves(data, arguments).into_iter().enumerate() {

@@ -118,6 +118,8 @@ fn allocate(
     loop {
         let cfg = Cfg::new(function);
         let live = Liveness::new(function, &cfg);
+        let has_goal = limits.registers < max.registers || preferred.is_some_and(|p| p >= max.registers);
+        calls::place_routines(function, (&cfg, &live), &limits, has_goal);
         let precolored = if may_precolor {
             Precoloring::new(function, (&cfg, &live), &limits, tuning)
         } else {

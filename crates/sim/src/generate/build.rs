@@ -44,6 +44,7 @@ impl Program {
         Program::of(Kind::Mixed, seed)
     }
 
+    /// The program of a kind that a seed makes.
     pub fn of(kind: Kind, seed: u64) -> Program {
         if kind != Kind::Mixed {
             return Program::of_other_kind(kind, seed);

@@ -1,4 +1,4 @@
-//! Operands that are computed right in front of the instruction that reads them: a source behind `neg`, `abs` or `not`
+//! Operands that are computed right in front of the instruction that reads them: a source after `neg`, `abs` or `not`
 //! of any type that has its width, and a source plus a number.
 //!
 //! A float operation may leave any NaN where it got one, and PTX doesn't say which. So there are two kinds:
@@ -173,7 +173,7 @@ fn steps(class: Class) -> usize {
 }
 
 impl Derived {
-    /// One behind steps.
+    /// One after steps.
     pub fn modified(class: Class, random: &mut Random) -> Derived {
         let own = own_format(class).is_some() && random.chance(40);
         let bits = bits_class(class);
@@ -245,7 +245,7 @@ impl Derived {
         Some(next)
     }
 
-    /// The register with the value, behind the instructions that compute it.
+    /// The register with the value, after the instructions that compute it.
     pub fn operand(&self, class: Class, source: &str, number: usize, out: &mut Vec<String>) -> String {
         if number >= OPERANDS {
             return source.to_string();

@@ -101,14 +101,14 @@ fn bytes(used: &BTreeSet<u8>, shared: bool) -> u32 {
 /// Which cell a thread means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Map {
-    /// So many behind its own, also outside of those that belong to threads.
+    /// So many after its own, also outside of those that belong to threads.
     Shift(i8),
     Xor(u8),
     Rotate(u8),
     Reverse,
     /// The number times this odd one.
     Multiply(u8),
-    /// The next of the threads that are here, the first behind the last.
+    /// The next of the threads that are here, the first after the last.
     Next,
     /// All threads the same: loads, and additions that commute.
     Fixed(u8),
@@ -370,7 +370,7 @@ impl State {
 #[derive(Clone, Default)]
 pub struct Tracker {
     pub state: State,
-    /// Everything that was touched since threads parted, whatever was ordered among those of one side.
+    /// Everything that was touched since threads diverged, whatever was ordered among those of one side.
     touched: Vec<State>,
     /// A copy is under way.
     copying: bool,
@@ -416,7 +416,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints one side where threads have parted.
+    /// Prints one side where threads have diverged.
     pub fn side(&mut self, block: &[Statement], here: &Here) -> State {
         let before = self.tracker.state.clone();
         self.tracker.touched.push(State::default());
@@ -569,12 +569,12 @@ impl Printer<'_> {
             }
             Map::First | Map::Next => {
                 let members = here.mask.clone().unwrap_or_default();
-                let behind = "mov.u32 %tr0, %lanemask_gt;\n\tand.b32 %tr0, %tr0, %tr1;\n\t\
+                let after = "mov.u32 %tr0, %lanemask_gt;\n\tand.b32 %tr0, %tr0, %tr1;\n\t\
                               setp.eq.u32 %tp0, %tr0, 0;\n\tselp.b32 %tr0, %tr1, %tr0, %tp0;\n\t";
                 let first = "brev.b32 %tr0, %tr0;\n\tclz.b32 %tr0, %tr0;";
                 match map {
                     Map::First => format!("mov.b32 %tr0, {members};\n\t{first}"),
-                    _ => format!("mov.b32 %tr1, {members};\n\t{behind}{first}"),
+                    _ => format!("mov.b32 %tr1, {members};\n\t{after}{first}"),
                 }
             }
         };
@@ -673,11 +673,11 @@ impl Printer<'_> {
     }
 
     /// All threads count, and wait until all have.
-    fn count_block(&mut self, [add, load]: [&str; 2], before: &str, behind: &str) -> String {
+    fn count_block(&mut self, [add, load]: [&str; 2], before: &str, after: &str) -> String {
         let (number, block) = (self.number(), self.program.block);
         format!(
             "{before}{add} [exchange], 1;\n\tadd.u32 %arrived, %arrived, {block};\nWAIT{number}:\n\t\
-             {load} %tr0, [exchange];\n\tsetp.lt.u32 %tp0, %tr0, %arrived;\n\t@%tp0 bra WAIT{number};{behind}"
+             {load} %tr0, [exchange];\n\tsetp.lt.u32 %tp0, %tr0, %arrived;\n\t@%tp0 bra WAIT{number};{after}"
         )
     }
 

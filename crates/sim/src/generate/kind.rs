@@ -14,8 +14,10 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds.
     pub const ALL: [Kind; 4] = [Kind::Mixed, Kind::Exchange, Kind::Modifiers, Kind::Operands];
 
+    /// As `--kinds` names it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Mixed => "mixed",
@@ -25,6 +27,7 @@ impl Kind {
         }
     }
 
+    /// The kind of this name.
     pub fn find(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }

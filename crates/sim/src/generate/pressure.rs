@@ -7,7 +7,9 @@
 use super::random::Random;
 use std::fmt::Write;
 
+/// The kernel's name.
 pub const NAME: &str = "pressure";
+/// Threads of its block.
 pub const THREADS: u32 = 32;
 
 /// What the values are, and what stands around the mixing.
@@ -38,6 +40,7 @@ impl Shape {
         [Words, Pairs, Quads, Predicates, Loop, Calls, Branches]
     };
 
+    /// In lower case.
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }

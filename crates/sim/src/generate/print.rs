@@ -1,6 +1,6 @@
 //! Programs as PTX.
 //!
-//! Global memory, behind the kernel's first parameter:
+//! Global memory, after the kernel's first parameter:
 //!
 //! | bytes | what | register |
 //! |---|---|---|
@@ -557,7 +557,7 @@ impl<'p> Printer<'p> {
         for instruction in text.split_inclusive(';') {
             self.line(format!("{guard}{}", instruction.trim()));
         }
-        around.behind.iter().for_each(|line| self.line(line));
+        around.after.iter().for_each(|line| self.line(line));
     }
 
     fn open(&self, piece: &Piece, choice: Choice, register: Option<(Class, u8)>) -> String {
@@ -594,7 +594,7 @@ impl<'p> Printer<'p> {
         self.sides(number, (then, &yes), (otherwise, &no));
     }
 
-    /// What stands behind the branch to `ELSE`.
+    /// What stands after the branch to `ELSE`.
     fn sides(&mut self, number: u32, (then, yes): (&[Statement], &Here), other: (&[Statement], &Here)) {
         let (otherwise, no) = other;
         let mut touched = self.side(then, yes);
@@ -683,12 +683,12 @@ impl<'p> Printer<'p> {
         if together {
             self.iterate_together(number, body, here);
         } else {
-            let (before, behind) = body.split_at(body.len() / 2);
+            let (before, after) = body.split_at(body.len() / 2);
             let mut touched = self.side(before, &Here::UNKNOWN);
             if middle.is_some() {
                 self.label("MIDDLE", number);
             }
-            touched.merge(&self.side(behind, &Here::UNKNOWN));
+            touched.merge(&self.side(after, &Here::UNKNOWN));
             self.tracker.state.merge(&touched);
         }
         self.loops.pop();
@@ -759,7 +759,7 @@ impl<'p> Printer<'p> {
 #[derive(Default)]
 struct Around {
     before: Vec<String>,
-    behind: Vec<String>,
+    after: Vec<String>,
     /// Operands so far.
     count: usize,
 }
@@ -784,7 +784,7 @@ impl Around {
         let operand = choice.operand(class, &source, number, &mut self.before);
         if let Some(keep) = choice.keep {
             let info = bits_class(class).info();
-            self.behind.push(format!("mov.{} %{}{}, {operand};", info.ty, info.name, keep % info.count));
+            self.after.push(format!("mov.{} %{}{}, {operand};", info.ty, info.name, keep % info.count));
         }
         match sum && class != Class::Predicate {
             true => choice.with_number(class, operand, number, plain, &mut self.before),
@@ -793,7 +793,7 @@ impl Around {
     }
 }
 
-/// May the operand behind a text be a sum? Elements of vectors, parts of registers and addresses may not. ptxas refuses it
+/// May the operand after a text be a sum? Elements of vectors, parts of registers and addresses may not. ptxas refuses it
 /// in video instructions and in those that it makes routines of: some divisions, and roots and reciprocals of doubles.
 /// Additions in place of sums come before the row, so that only its first instruction may have one: the others may read
 /// what it writes.

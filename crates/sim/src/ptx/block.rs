@@ -1,12 +1,13 @@
 //! A block of threads: its warps, its shared memory, its barriers.
 
-use super::memory::{Memory, RANK_SHIFT};
 use super::program::{Program, Reduction, lanes};
 use super::races::Meeting;
 use super::warp::{Arrival, State, Warp};
 use super::{Fault, FaultKind, Launch, Statistics, Thread, coordinates};
 use crate::barriers::{Barriers, Party};
-use crate::weak::{Order, turns};
+use crate::memory::RANK_SHIFT;
+use crate::memory::weak::{Order, turns};
+use crate::ptx::cluster::Memory;
 
 /// Those that a program can name.
 const BARRIERS: usize = 16;

@@ -1,10 +1,22 @@
 //! A cluster of blocks: they run side by side, reach each other's shared memory and wait for each other.
 
 use super::block::Block;
-use super::memory::{Global, Memory};
 use super::program::Program;
 use super::races::{Meeting, Races};
 use super::{Fault, Launch, Statistics};
+use crate::memory::Global;
+
+/// What the threads of a cluster share.
+pub struct Memory<'m> {
+    pub global: &'m mut Global,
+    /// Of each block, by its rank.
+    pub shared: &'m mut [Vec<u8>],
+    pub barrier: &'m mut ClusterBarrier,
+    /// Questions to barriers in memory that were answered in the negative since memory was last written.
+    pub vain: &'m mut u64,
+    /// Accesses of shared memory, if someone wants to know which ones race.
+    pub races: Option<&'m mut Races>,
+}
 
 /// The barrier of all threads of a cluster. Arriving and waiting are apart: a thread that has arrived in a phase may
 /// wait for its end, which comes when every thread that hasn't exited has arrived.

@@ -16,7 +16,7 @@
 //! | video instructions | [`video`] |
 //! | matrix instructions | [`matrix`] |
 //! | matrices of no known layout (`wmma`) | [`tiles`] |
-//! | products of warpgroups | [`group`] |
+//! | `wgmma` | [`group`] |
 //! | asynchronous copies and their barriers | [`asynchronous`] |
 //! | copies of tensors, and their maps | [`tensor`] |
 //! | textures and surfaces | [`texture`] |
@@ -36,10 +36,10 @@ mod texture;
 mod tiles;
 mod video;
 
-use super::memory::{FUNCTIONS, Space};
 use super::program::{
     Action, Address, Dest, Function, Guard, LANES, Lanes, Program, Source, Special, Step, lanes,
 };
+use crate::memory::{FUNCTIONS, Space};
 use ::ptx::Type;
 use ::ptx::ast::{self, Operand, SymbolKind};
 use ::ptx::table::Opcode;

@@ -3,24 +3,16 @@
 //! A register is a slot of 64 bits per lane, or several for wide and vector registers; its value is kept
 //! zero-extended. What an instruction computes is a function over the lanes of a warp, made when it is decoded.
 
-use super::memory::{Global, Space};
 use super::races::{GroupStep, Kind};
-use crate::product::Tile;
+use crate::memory::texture::{Outside, Read};
+use crate::memory::{Global, Space};
+use crate::mma::Tile;
 use crate::tensor_map::MapField;
-use crate::texture::{Outside, Read};
-use crate::warpgroup::GroupProduct;
+use crate::warpgroup::Wgmma;
 use ori::arith::Int;
 use std::sync::Arc;
 
-pub const LANES: usize = 32;
-/// One value per lane.
-pub type Lanes = [u64; LANES];
-
-/// The lanes of a mask.
-#[inline]
-pub fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
-}
+pub use crate::lanes::{LANES, Lanes, WholeFunction, lanes};
 
 /// Computes outputs from inputs, for the lanes of a mask.
 pub type Function = Box<dyn Fn(&[&Lanes], &mut [Lanes], u32) + Send + Sync>;
@@ -167,7 +159,7 @@ pub enum Action {
     Whole(Box<Whole>),
     MatrixAccess(Box<MatrixAccess>),
     TileAccess(Box<TileAccess>),
-    GroupProduct(Box<GroupAction>),
+    Wgmma(Box<GroupAction>),
     Barrier(Box<Barrier>),
     /// Tells the cluster's barrier, and waits for those that haven't.
     ClusterArrive,
@@ -379,9 +371,6 @@ pub struct Warp {
     pub dests: Box<[Dest]>,
 }
 
-/// Results from the registers of all lanes.
-pub type WholeFunction = Box<dyn Fn(&[Lanes]) -> Vec<Lanes> + Send + Sync>;
-
 /// What a whole warp computes from its registers.
 pub struct Whole {
     pub sources: Box<[Source]>,
@@ -399,7 +388,7 @@ pub struct MatrixAccess {
 }
 
 /// A matrix between memory and a whole warp's registers, where PTX leaves open which thread has which element
-/// ([`crate::product::Tile`] says it): loads it if there are results, stores it otherwise.
+/// ([`crate::mma::Tile`] says it): loads it if there are results, stores it otherwise.
 pub struct TileAccess {
     pub address: Address,
     pub tile: Tile,
@@ -411,9 +400,9 @@ pub struct TileAccess {
     pub sources: Box<[Source]>,
 }
 
-/// A product of a warpgroup.
+/// A `wgmma`.
 pub struct GroupAction {
-    pub product: GroupProduct,
+    pub wgmma: Wgmma,
     pub rows: Rows,
     /// The descriptor of the columns.
     pub columns: Source,
@@ -425,7 +414,7 @@ pub struct GroupAction {
     pub dests: Box<[Dest]>,
 }
 
-/// Where the rows of a product are.
+/// Where the rows of a `wgmma` are.
 pub enum Rows {
     Registers(Box<[Source]>),
     /// Their descriptor.
@@ -516,8 +505,11 @@ pub struct Routine {
     pub cluster: Option<[u32; 3]>,
 }
 
+/// A decoded module.
 pub struct Program {
+    /// The instructions of all routines.
     pub steps: Vec<Step>,
+    /// Kernels and functions.
     pub routines: Vec<Routine>,
     /// The module's variables in global memory; their addresses are part of the steps.
     pub(super) globals: Global,

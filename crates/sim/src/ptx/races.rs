@@ -6,14 +6,14 @@
 //! release) of one location, which never race with each other. Each location remembers which thread wrote it and which
 //! have read it since, and when. An access is ordered after one of these if its thread knows the other's clock of then.
 //!
-//! Copies and products of the asynchronous kind are done by an agent of its own. Who starts one doesn't know that it is
+//! Asynchronous copies and `wgmma` are done by an agent of its own. Who starts one doesn't know that it is
 //! over; a thread that waits for its group does, and one that waits at the barrier that counts its bytes. All of a
 //! cluster's agents have one clock, so that knowing one is knowing the earlier ones: some races of theirs are missed,
 //! none is invented.
 //!
 //! Lanes of a warp that write the same value in one instruction don't race.
 
-use super::fault::FaultKind;
+use crate::fault::FaultKind;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -46,7 +46,7 @@ pub enum Kind {
     /// `cp.async.bulk`
     Bulk,
     /// `wgmma.mma_async`
-    Products,
+    Wgmma,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

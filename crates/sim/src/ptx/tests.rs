@@ -5,8 +5,8 @@ use super::*;
 mod hopper;
 mod races;
 
+use crate::memory::texture::{Description, Image};
 use crate::tensor_map::{Tensor, TensorMap};
-use crate::texture::{Description, Image};
 use gpu::runline;
 
 /// The map or the handle of a run line.

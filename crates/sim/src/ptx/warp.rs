@@ -5,7 +5,7 @@
 //! those, at the lowest step: the others wait for it there, as code is laid out so that paths meet below. A
 //! group that has run for long without coming to others lets these go on, so that none waits for ever.
 //!
-//! If an adversary orders the lanes ([`crate::weak`]), each is a group of its own, and they come together only where an
+//! If an adversary orders the lanes ([`crate::memory::weak`]), each is a group of its own, and they come together only where an
 //! instruction makes them: a program whose result depends on the order lacks a synchronization.
 //!
 //! A call makes a frame for the lanes that call together. Lanes of one function can so be in several frames;
@@ -30,11 +30,12 @@ pub(crate) mod together;
 mod whole;
 
 use super::block::Context;
-use super::memory::{self, Memory};
 use super::program::{Action, Dest, Guard, LANES, Lanes, Step, lanes};
 use super::races::Meeting;
 use super::{Fault, FaultKind, Statistics};
-use crate::weak::Order;
+use crate::memory;
+use crate::memory::weak::Order;
+use crate::ptx::cluster::Memory;
 use registers::too_many;
 
 /// Most results of one instruction.
@@ -403,7 +404,7 @@ impl Warp {
             Action::Exit => return Ok(self.exit(group, mask)),
             Action::Trap => return Err((FaultKind::Trap, first)),
             Action::Warp(warp) => return self.together(context, memory, group, mask, warp),
-            Action::Whole(_) | Action::MatrixAccess(_) | Action::TileAccess(_) | Action::GroupProduct(_) => {
+            Action::Whole(_) | Action::MatrixAccess(_) | Action::TileAccess(_) | Action::Wgmma(_) => {
                 return self.whole(context, memory, group, mask, action, line);
             }
             Action::Barrier(barrier) => {

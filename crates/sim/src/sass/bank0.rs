@@ -3,7 +3,7 @@
 //! The offsets are in the target's row ([`targets::Target`]). A word that is not filled here reads as zero.
 
 use super::image::Kernel;
-use crate::ptx::memory::Space;
+use crate::memory::Space;
 use crate::ptx::{Launch, MULTIPROCESSORS};
 use targets::{ClusterWords, ParamWindow, Target, Word};
 

@@ -8,9 +8,9 @@ use super::image::{BANKS, Kernel};
 use super::program::lanes_of;
 use super::warp::{Arrival, State, Warp};
 use crate::barriers::{Barriers, Party};
+use crate::memory::weak::{Order, Scope, Who, turns};
 use crate::ptx::program::Reduction;
 use crate::ptx::{FaultKind, Launch, Thread, coordinates};
-use crate::weak::{Order, Scope, Who, turns};
 
 /// The 16 that a program can name.
 const BARRIERS: usize = 16;
@@ -91,7 +91,7 @@ impl<'p> Block<'p> {
         Ok(exited)
     }
 
-    /// The warps, for [`crate::weak`].
+    /// The warps, for [`crate::memory::weak`].
     pub fn agents(&self) -> impl Iterator<Item = Who> {
         self.warps.iter().map(|warp| self.context.who(warp.index))
     }
@@ -168,7 +168,7 @@ pub fn no_thread_can_go_on() -> Fault {
 }
 
 impl Context<'_> {
-    /// A warp of the block, for [`crate::weak`].
+    /// A warp of the block, for [`crate::memory::weak`].
     pub fn who(&self, warp: u32) -> Who {
         Who { agent: self.number.wrapping_mul(WARPS).wrapping_add(warp), block: self.number }
     }

@@ -10,9 +10,9 @@ use super::fault::{Fault, Hazards};
 use super::flight::Flights;
 use super::image::Kernel;
 use crate::barriers::{Barriers, Party};
-use crate::ptx::memory::Global;
+use crate::memory::Global;
+use crate::memory::weak::{Bytes, Order, turns};
 use crate::ptx::{Launch, Statistics};
-use crate::weak::{Bytes, Order, turns};
 
 /// What the blocks of a cluster share.
 pub struct Common {

@@ -11,8 +11,11 @@ use std::fmt;
 /// What went wrong, at which instruction and in which thread.
 #[derive(Clone, Debug)]
 pub struct Fault {
+    /// What it was.
     pub kind: FaultKind,
+    /// The instruction, where one is to blame.
     pub place: Option<Box<Place>>,
+    /// The thread, likewise.
     pub thread: Option<Thread>,
     /// Dependences that the control codes did not cover before.
     pub hazards: Vec<Report>,
@@ -21,7 +24,9 @@ pub struct Fault {
 /// An instruction of a function.
 #[derive(Clone, Debug)]
 pub struct Place {
+    /// The function's name.
     pub function: String,
+    /// The instruction.
     pub site: Site,
 }
 

@@ -12,10 +12,10 @@ use super::POISON;
 use super::cluster::Common;
 use super::warp::ordering::put;
 use crate::mbarrier::Mbarrier;
+use crate::memory::weak::{At, Strength, Who};
+use crate::memory::{self, Global, RANK_SHIFT, Space, rank_and_offset};
 use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Global, RANK_SHIFT, Space, rank_and_offset};
 use crate::ptx::program::AtomicFunction;
-use crate::weak::{At, Strength, Who};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Place {
         }
     }
 
-    /// In a cluster of the launch, for [`crate::weak`].
+    /// In a cluster of the launch, for [`crate::memory::weak`].
     fn at(self, cluster: u32) -> At {
         match self {
             Place::Global(address) => At::global(address),

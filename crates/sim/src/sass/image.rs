@@ -4,7 +4,7 @@
 //! * Each kernel has its constant banks, its static shared memory and its stack.
 //! * A relocation of a kind that is not known here is an error, not a zero.
 
-use crate::ptx::memory::{FUNCTIONS, Global, Space};
+use crate::memory::{FUNCTIONS, Global, Space};
 use cubin::attr::{Code as AttrCode, Value};
 use cubin::{Body, Home, Object, Reloc, RelocType, Section, Symbol};
 use sass::{Inst, Isa, Op, Target, WORD_BYTES, decode};
@@ -21,12 +21,17 @@ const VARIABLES: usize = 3;
 /// Why a file can't be run.
 #[derive(Debug)]
 pub enum LoadError {
+    /// It is no cubin.
     Cubin(cubin::ReadError),
     /// No machine of this number is known.
     Target(u32),
+    /// A relocation that the loader does not know.
     Relocation {
+        /// The section that it changes.
         section: String,
+        /// Where in it.
         offset: u64,
+        /// What it is.
         kind: RelocType,
     },
 }

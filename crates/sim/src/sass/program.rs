@@ -1,11 +1,11 @@
 //! Decoded code: each instruction once, with its operands looked up and its waits.
 
-use crate::ptx::memory::Space;
+use crate::memory::Space;
+use crate::memory::texture::{Outside, Read};
+use crate::memory::weak::{Fence, Scope, Strength};
 use crate::ptx::program::{AtomicFunction, Reduction, WarpOperation, WholeFunction};
 use crate::sass::flight::{Closing, Combine};
-use crate::texture::{Outside, Read};
-use crate::warpgroup::GroupProduct;
-use crate::weak::{Fence, Scope, Strength};
+use crate::warpgroup::Wgmma;
 use ori::eval::Meaning;
 use sass::{M, Op};
 use std::sync::Arc;
@@ -203,8 +203,8 @@ pub enum Action {
     },
     Multiply(Box<Multiply>),
     MultiplyInGroup(Box<MultiplyInGroup>),
-    /// WARPGROUP.DEPBAR: waits until so many groups of products are left.
-    WaitProducts {
+    /// WARPGROUP.DEPBAR: waits until so many groups of MMAs are left.
+    WaitWgmma {
         left: u8,
     },
     TensorCopy(Box<TensorCopy>),
@@ -389,7 +389,7 @@ pub struct StoreRemote {
     pub combine: Option<Arc<Combine>>,
 }
 
-/// A product of matrices that the lanes of a warp share.
+/// An MMA that the lanes of a warp share.
 pub struct Multiply {
     /// Registers of the factors and of the addend.
     pub sources: Box<[Source]>,
@@ -399,9 +399,9 @@ pub struct Multiply {
     pub words: u8,
 }
 
-/// A warp's part of a product of a warpgroup.
+/// A warp's part of a `wgmma`.
 pub struct MultiplyInGroup {
-    pub product: GroupProduct,
+    pub wgmma: Wgmma,
     /// The first register of the rows; otherwise they are in shared memory, too.
     pub rows: Option<u8>,
     /// The first of four uniform registers: descriptors of rows and of columns.

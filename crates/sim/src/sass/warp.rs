@@ -19,7 +19,7 @@
 //! | loads, stores, atomics | [`access`] |
 //! | branches, convergence, barriers | [`control`] |
 //! | barriers in shared memory, bulk copies, matrices | [`asynchronous`] |
-//! | products of a warpgroup | [`warpgroup`] |
+//! | MMAs of a warpgroup | [`warpgroup`] |
 //! | copies of tensors | [`tensor`] |
 //! | what it sees of other warps' stores, where that may be late | [`ordering`] |
 //! | textures and surfaces | [`texture`] |
@@ -39,14 +39,14 @@ use super::cluster::{Common, Run};
 use super::fault::Fault;
 use super::flight::Groups;
 use super::program::{ARGUMENTS, Action, Condition, LANES, Source, Step, lanes_of};
+use crate::memory::Global;
+use crate::memory::weak::Order;
 use crate::ptx::FaultKind;
-use crate::ptx::memory::Global;
 use crate::ptx::program::Lanes;
 use crate::verify::{self, Dependence, Relation, Short};
-use crate::weak::Order;
 use registers::Registers;
 use sass::{Model, PT};
-use warpgroup::Products;
+use warpgroup::InFlight;
 
 /// Steps that a group takes while others wait, before they have a turn.
 const PATIENCE: u32 = 128;
@@ -109,8 +109,8 @@ pub struct Warp {
     local: Vec<Vec<u8>>,
     /// Copies that it may wait for.
     copies: Groups,
-    /// Products of the warpgroup that are under way.
-    products: Products,
+    /// MMAs of the warpgroup that are in flight.
+    in_flight: InFlight,
     /// How often the cluster's barrier had completed when each lane came to it.
     met: [u64; LANES],
     /// Cycles of issue.
@@ -172,7 +172,7 @@ impl Warp {
             reduced: [(0, false); LANES],
             local: vec![Vec::new(); LANES],
             copies: Groups::default(),
-            products: Products::default(),
+            in_flight: InFlight::default(),
             met: [0; LANES],
             clock: 0,
             stamp: 0,
@@ -393,7 +393,7 @@ impl Warp {
             Action::Transpose { source, dest } => self.transpose(now, *source, *dest)?,
             Action::Multiply(multiply) => self.multiply(now, multiply)?,
             Action::MultiplyInGroup(multiply) => self.multiply_in_group(now, multiply, group.pc)?,
-            Action::WaitProducts { left } => self.await_products(now, usize::from(*left))?,
+            Action::WaitWgmma { left } => self.await_wgmma(now, usize::from(*left))?,
             Action::TensorCopy(copy) => self.tensor_copy(now, copy)?,
             Action::GetRegisters { truth } => self.registers.write_truth(mask, *truth, &[1; LANES]),
             Action::QuerySpace { space, address, truth } => self.query_space(now, *space, address, *truth)?,

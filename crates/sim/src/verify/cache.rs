@@ -2,7 +2,7 @@
 //!
 //! What is kept must be found by the next reader of its slot ([`sass::model::cache`] has the rule) before the cache
 //! empties, and must not have been overwritten until then. Found and overwritten, the reader gets the old value
-//! ([`Short::Cached`]). Not found, the flag is for nothing, and whoever set it took something else to come next
+//! ([`Short::Cached`]). Not found, the flag is for nothing, and the compiler that set it took something else to come next
 //! ([`Short::Unread`]).
 
 use super::{Dependence, Relation, Short};
@@ -67,7 +67,7 @@ impl Cache {
         }
     }
 
-    /// The cache loses what it has, by the instruction at `index` or behind it.
+    /// The cache loses what it has, by the instruction at `index` or after it.
     pub fn empty(&mut self, index: usize, found: &mut impl FnMut(Dependence, Short)) {
         if !self.is_empty {
             for kept in self.kept.iter_mut().filter_map(Option::take) {

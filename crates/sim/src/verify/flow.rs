@@ -2,7 +2,7 @@
 //!
 //! * A branch goes to its target, and on if it is conditional; an indirect branch to the targets that the cubin lists.
 //! * BSYNC goes to the targets of the BSSYs that set its barrier register.
-//! * A call within the section goes to the callee in a context of its own, and RET comes back behind every call that
+//! * A call within the section goes to the callee in a context of its own, and RET comes back after every call that
 //!   the context was entered by. A context is the innermost `DEPTH` calls: deeper ones, recursion among them, share
 //!   it. The return address is in a register that the caller sets, so ptxas also uses CALL as a far branch: a callee
 //!   that never comes to a RET is one.
@@ -68,10 +68,10 @@ impl Contexts {
     }
 }
 
-/// What follows a block, beyond the instruction behind it.
+/// What follows a block, beyond the instruction after it.
 #[derive(Debug, Default)]
 struct Exit {
-    /// The block behind it.
+    /// The block after it.
     next: Option<usize>,
     jumps: Vec<usize>,
     /// A call: the callee's block.
@@ -155,8 +155,8 @@ impl Flow {
             again = Some(inside).filter(|_| may_return);
         }
         if exit.returns {
-            let behind = contexts.callers(context).map(|(outer, call)| (outer, call + 1));
-            to.extend(behind.filter(|&(_, back)| back < self.blocks()));
+            let after = contexts.callers(context).map(|(outer, call)| (outer, call + 1));
+            to.extend(after.filter(|&(_, back)| back < self.blocks()));
         }
         Successors { to, again }
     }
@@ -264,7 +264,7 @@ fn exit(
     })
 }
 
-/// Some threads may go on behind the instruction.
+/// Some threads may go on after the instruction.
 fn is_conditional(inst: &Inst) -> bool {
     let guarded = inst.guard.predicate != PT || inst.guard.not;
     let by_operand = inst.operands().any(|(slot, operand)| match operand.kind {

@@ -1,4 +1,4 @@
-//! Planted errors: a stall lowered, a wait bit, a barrier or a wait for products dropped, where a dependence on a path
+//! Planted errors: a stall lowered, a wait bit, a barrier or a wait for MMAs dropped, where a dependence on a path
 //! of the code certainly needs it; an operand kept in the operand cache, where it certainly must not be; a uniform
 //! register written on one side of a branch, while threads on the other still read it.
 //!
@@ -9,7 +9,7 @@
 //! * a stall between is lowered so that the path takes one cycle less than needed; or
 //! * the scoreboard that speaks for the first is dropped, or a wait for it, and the path has no other wait for it, nor
 //!   for any scoreboard of a later instruction of the same family, whose answer might come in order; or
-//! * the wait for products in flight (WARPGROUP.DEPBAR) goes, and the path has no other.
+//! * the wait for MMAs in flight (WARPGROUP.DEPBAR) goes, and the path has no other.
 //!
 //! An operand is kept (`.reuse`) that no instruction which follows reads in its lane until the warp may yield; or until
 //! one of the same class reads the same register there, but it was overwritten on the way.
@@ -25,41 +25,50 @@ use super::{Report, Short, cycles};
 use sass::model::{Model, Need, Signal, Touch};
 use sass::{Class, Guard, Inst, Kind, M, Op, PT, Role, WORD_BYTES};
 
-/// A planted error: what was done, and the two instructions that it parts.
+/// A planted error: what was done, and the two instructions that it comes between.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Mutant {
+    /// The index of the earlier instruction.
     pub first: usize,
+    /// The index of the later one.
     pub second: usize,
     /// The instruction that changes.
     pub at: usize,
+    /// What was done.
     pub what: What,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// What was done to an instruction.
 pub enum What {
+    /// Its stall count becomes this.
     Stall(u8),
+    /// It waits no more for this scoreboard.
     DropWait(u8),
+    /// It sets no scoreboard for its results.
     DropWriteBarrier,
+    /// It sets no scoreboard for its sources.
     DropReadBarrier,
     /// WARPGROUP.DEPBAR becomes a wait for more groups than there can be.
     DropGroupWait,
     /// The operand of this lane is kept, though its register is written before it is read again.
     KeepStale(u8),
-    /// It is kept, though nobody reads it before the cache empties.
+    /// It is kept, though no instruction reads it before the cache empties.
     KeepUnread(u8),
     /// The instruction becomes a copy of this one.
     Overwrite(u32),
 }
 
 impl What {
+    /// What each kind is called.
     pub const NAMES: [&str; 8] = [
         "stalls lowered",
         "wait bits dropped",
         "write barriers dropped",
         "read barriers dropped",
-        "waits for products dropped",
+        "waits for MMAs dropped",
         "operands kept too long",
-        "operands kept for nobody",
+        "operands kept in vain",
         "uniform registers of others written",
     ];
 
@@ -85,11 +94,12 @@ impl Mutant {
         let mut firsts = reports.iter().filter(|report| report.first.address == address(self.first));
         match self.what {
             // Of several that read the register, one is named.
-            What::Overwrite(_) => firsts.any(|report| report.short == Short::Parted),
+            What::Overwrite(_) => firsts.any(|report| report.short == Short::Divergent),
             _ => firsts.any(|report| report.second.address == address(self.second)),
         }
     }
 
+    /// Plants the error.
     pub fn apply(&self, insts: &mut [Inst]) {
         if let What::Overwrite(from) = self.what {
             insts[self.at] = insts[from as usize].clone();
@@ -233,7 +243,7 @@ fn target(inst: &Inst, at: usize) -> Option<usize> {
     usize::try_from(at as i64 + 1 + operand.value / WORD_BYTES as i64).ok()
 }
 
-/// Where a run goes on behind an instruction; `taken` decides a conditional branch.
+/// Where a run goes on after an instruction; `taken` decides a conditional branch.
 fn successor(inst: &Inst, at: usize, taken: bool, calls: &mut Vec<usize>) -> Option<usize> {
     let guarded = inst.guard.predicate != PT;
     match inst.op() {

@@ -11,23 +11,27 @@ use std::fmt;
 pub enum Short {
     /// No scoreboard that speaks for the first was waited for.
     Signal(Signal),
+    /// So many cycles too few have passed.
     Cycles {
+        /// Cycles that pass.
         have: u16,
+        /// Cycles that must.
         need: u16,
     },
     /// The operand cache keeps what the register no longer holds.
     Cached,
-    /// The operand cache keeps something that nobody finds there.
+    /// The operand cache keeps something that no instruction finds there.
     Unread,
-    /// The register of a product is touched behind the arrival of its warpgroup.
+    /// The register of an asynchronous MMA is touched after the arrival of its warpgroup.
     Arrival,
-    /// Threads that have parted from the readers of a uniform register write over it.
-    Parted,
+    /// Threads that have diverged from the readers of a uniform register write over it.
+    Divergent,
 }
 
 /// An instruction in a section.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Site {
+    /// In bytes from the start of the section.
     pub address: u64,
     /// With its control code.
     pub text: String,
@@ -36,12 +40,17 @@ pub struct Site {
 /// Two instructions, and what is missing between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
+    /// The section's name.
     pub section: String,
+    /// What the two do with the registers.
     pub relation: Relation,
     /// `R4`, `UP0`: the registers that are concerned.
     pub registers: Vec<String>,
+    /// The earlier instruction.
     pub first: Site,
+    /// The later one.
     pub second: Site,
+    /// What is missing.
     pub short: Short,
 }
 
@@ -119,9 +128,9 @@ impl fmt::Display for Short {
             Short::Signal(Signal::Read) => f.write_str("its read scoreboard is not waited for"),
             Short::Cycles { have, need } => write!(f, "{have} cycles, {need} needed"),
             Short::Cached => f.write_str("the operand cache keeps the old value"),
-            Short::Unread => f.write_str("the operand cache keeps it for nobody"),
+            Short::Unread => f.write_str("the operand cache keeps it in vain"),
             Short::Arrival => f.write_str("no WARPGROUP.ARRIVE between"),
-            Short::Parted => f.write_str("threads that went another way have written it"),
+            Short::Divergent => f.write_str("divergent threads have written it"),
         }
     }
 }

@@ -140,7 +140,7 @@ impl State {
         self.events.iter_mut().for_each(|event| event.advance(issue.stall));
     }
 
-    /// Code that is not known comes next, behind the instruction at `index`: by the calling convention it may read any
+    /// Code that is not known comes next, after the instruction at `index`: by the calling convention it may read any
     /// general or uniform register, as an address say, and write any.
     pub fn leave(&self, index: usize, found: &mut impl FnMut(Dependence)) {
         for event in &self.events {
@@ -183,7 +183,7 @@ impl State {
         if issue.waits | issue.waits_late == 0 {
             return;
         }
-        // DEPBAR looks a cycle later than a wait mask: ptxas puts it right behind the instruction that counts.
+        // DEPBAR looks a cycle later than a wait mask: ptxas puts it right after the instruction that counts.
         let ends =
             |event: &Event| event.by & issue.waits != 0 || (event.by | event.by_soon) & issue.waits_late != 0;
         self.events.iter_mut().filter(|event| ends(event)).for_each(|event| event.done = true);
@@ -412,7 +412,7 @@ fn is_predicate(register: u16) -> bool {
 }
 
 /// Cycles until the next instruction may issue. No stall and no hold means: when the pipes are empty. ptxas -O0 has it
-/// on matrix products, whose results the next instruction reads; no scoreboard is waited for.
+/// on MMAs, whose results the next instruction reads; no scoreboard is waited for.
 pub fn cycles(control: Control) -> u8 {
     match control.stall {
         0 if control.yields => u8::MAX,

@@ -1,14 +1,14 @@
-//! Uniform registers belong to the warp: those who have parted must not write over what the others still read.
+//! Uniform registers belong to the warp: divergent threads must not write over what the others still read.
 //!
 //! Threads that wait for their turn, or for others, hold the uniform registers that they read later, before they write
-//! them anew. Meanwhile those on another side of the branch at which they parted (`parting.rs`) may run anything up to
+//! them anew. Meanwhile those on another side of the branch at which they diverged (`divergence.rs`) may run anything up to
 //! where they meet. So, for each such branch: no instruction on one side writes a uniform register or predicate that is
 //! live on another side at a place where threads may stand while others run. These places are
-//! * behind every branch, taken or not, and so at the beginning of each side;
-//! * at BSYNC and WARPSYNC, those where the sides meet among them: there the registers that are live behind;
+//! * after every branch, taken or not, and so at the beginning of each side;
+//! * at BSYNC and WARPSYNC, those where the sides meet among them: there the registers that are live after;
 //! * at barriers of the block or of the cluster, and where threads yield or sleep.
 //!
-//! Between two such places nobody interrupts: code of ptxas relies on it, and an H200 never broke it.
+//! Between two such places no thread interrupts: code of ptxas relies on it, and an H200 never broke it.
 //!
 //! Where all threads meet at one place, and none has exited on the way, what each of them has made of constants in that
 //! very block holds, whatever they did before: the last to come has written it once more. Else it does not help that
@@ -20,8 +20,8 @@
 //! What it does not see: threads that go on from BSYNC without those who yield or sleep; and that a function may
 //! have been called by some threads of a warp, while the others run something else.
 
+use super::divergence::{Divergence, Graph, Side, Threads};
 use super::flow::Flow;
-use super::parting::{Graph, Parting, Side, Threads};
 use super::report::Findings;
 use super::set::Registers;
 use super::{Code, Dependence, Relation, Short};
@@ -34,7 +34,7 @@ pub fn check(model: &Model, code: &Code, flow: &Flow, findings: &mut Findings) {
     let mut threads = Threads::new(model, code, flow, &graph);
     let uniform = Uniform::new(model, code, flow, &graph);
     let lost = |threads: &Threads| -> Vec<Dependence> {
-        threads.partings().iter().flat_map(|parting| uniform.lost(parting)).collect()
+        threads.divergences().iter().flat_map(|divergence| uniform.lost(divergence)).collect()
     };
     let mut all = lost(&threads);
     // Most code has nothing to report even if all that is written differs. Only other code is worth the time.
@@ -42,7 +42,7 @@ pub fn check(model: &Model, code: &Code, flow: &Flow, findings: &mut Findings) {
         threads.number_values();
         all = lost(&threads);
     }
-    all.iter().for_each(|lost| findings.add(lost, Short::Parted));
+    all.iter().for_each(|lost| findings.add(lost, Short::Divergent));
 }
 
 /// The uniform registers that some code writes.
@@ -53,9 +53,9 @@ pub fn written(code: &Code) -> impl Iterator<Item = u16> {
     written.flat_map(|touch| touch.registers()).map(|register| register as u16)
 }
 
-/// What a block does with uniform registers. Whoever reads under a guard what was written under one means the same
+/// What a block does with uniform registers. An instruction that reads under a guard what was written under one means the same
 /// case: the two need not be the same predicate, ptxas guards by two votes on one condition. What R2UR writes under the
-/// guard of threads is written: where none of them asks for it, nobody minds what it is.
+/// guard of threads is written: where none of them asks for it, it does not matter what it is.
 #[derive(Default)]
 struct Block {
     /// Read before it is written.
@@ -98,7 +98,7 @@ impl<'a> Uniform<'a> {
         let mut open: BTreeSet<usize> = (0..nodes).collect();
         while let Some(node) = open.pop_last() {
             let block = &self.blocks[self.graph.block(node)];
-            let mut state = self.behind(node, &live).without(&block.kills);
+            let mut state = self.live_out(node, &live).without(&block.kills);
             state.add(&block.reads);
             if live[node].add(&state) {
                 open.extend(&from[node]);
@@ -107,24 +107,24 @@ impl<'a> Uniform<'a> {
         live
     }
 
-    /// What is live behind a node.
-    fn behind(&self, node: usize, live: &[Registers]) -> Registers {
+    /// What is live after a node.
+    fn live_out(&self, node: usize, live: &[Registers]) -> Registers {
         let mut all = Registers::default();
         self.graph.to[node].iter().for_each(|next| _ = all.add(&live[*next]));
         all
     }
 
     /// What threads of one side hold and those of another write.
-    fn lost(&self, parting: &Parting) -> Vec<Dependence> {
+    fn lost(&self, divergence: &Divergence) -> Vec<Dependence> {
         let mut all_lost = Vec::new();
-        let settled = self.settled(parting);
+        let settled = self.settled(divergence);
         let held: Vec<BTreeMap<Place, Registers>> =
-            parting.sides.iter().map(|side| self.held(side, &settled)).collect();
-        let written: Vec<Registers> = parting.sides.iter().map(|side| self.written(side)).collect();
+            divergence.sides.iter().map(|side| self.held(side, &settled)).collect();
+        let written: Vec<Registers> = divergence.sides.iter().map(|side| self.written(side)).collect();
         for (one, held) in held.iter().enumerate() {
             let mut all = Registers::default();
             held.values().for_each(|registers| _ = all.add(registers));
-            for (other, writer) in parting.sides.iter().enumerate().filter(|(other, _)| *other != one) {
+            for (other, writer) in divergence.sides.iter().enumerate().filter(|(other, _)| *other != one) {
                 let lost = all.common(&written[other]);
                 lost.iter().for_each(|register| self.add_lost(register, held, writer, &mut all_lost));
             }
@@ -157,9 +157,9 @@ impl<'a> Uniform<'a> {
 
     /// What holds where all threads meet, whatever they did before: what each of them has made of constants in the block
     /// in which they wait. All of them must come there.
-    fn settled(&self, parting: &Parting) -> Registers {
-        let stops: BTreeSet<usize> = parting.sides.iter().flat_map(|side| &side.stops).copied().collect();
-        let mut nodes = parting.sides.iter().flat_map(|side| &side.nodes);
+    fn settled(&self, divergence: &Divergence) -> Registers {
+        let stops: BTreeSet<usize> = divergence.sides.iter().flat_map(|side| &side.stops).copied().collect();
+        let mut nodes = divergence.sides.iter().flat_map(|side| &side.nodes);
         let exits = nodes.any(|node| {
             let insts = &self.code.insts[self.flow.block(self.graph.block(*node))];
             self.graph.to[*node].is_empty() || insts.iter().any(|inst| inst.op() == Op::EXIT)
@@ -196,7 +196,7 @@ impl<'a> Uniform<'a> {
             return self.live[node];
         }
         let rest = Block::of_insts(self.model, &self.code.insts[index..range.end]);
-        let mut live = self.behind(node, &self.live).without(&rest.kills);
+        let mut live = self.live_out(node, &self.live).without(&rest.kills);
         live.add(&rest.reads);
         live
     }
@@ -296,7 +296,7 @@ impl Block {
     }
 }
 
-/// May threads stand behind an instruction, or at it, while others of their warp run?
+/// May threads stand after an instruction, or at it, while others of their warp run?
 fn lets_others_run(inst: &Inst) -> bool {
     use Op::*;
     let branches = matches!(inst.op(), BRA | BRX | BRXU | JMP | JMX | JMXU | CALL | RET | EXIT);

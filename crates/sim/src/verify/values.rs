@@ -15,15 +15,15 @@
 //! A value is named by where it was made: the last execution of an instruction, the last time that a location's value
 //! passed the start of a node, or a constant. Copies keep the name. A name stands for one value of a thread at a time:
 //! at the start of a node, values that the node is about to make anew get names of that start. [`Values::is_from_before`]
-//! then says that a location holds a value that was made before threads parted, or a constant.
+//! then says that a location holds a value that was made before threads diverged, or a constant.
 //!
 //! A sweep over the graph in reverse postorder assumes that back edges bring what the node has from elsewhere. Where
 //! one doesn't, the location gets a name of its own there, and the sweep begins anew. Cost: about one sweep for each
 //! level of loops, each linear in the instructions and in nodes × registers; of code that does not settle nothing is
 //! known, which is safe.
 
+use super::divergence::Graph;
 use super::flow::Flow;
-use super::parting::Graph;
 use super::stack::{Access, STACK_POINTER};
 use sass::model::Touch;
 use sass::{Guard, Inst, Kind, M, Op, Operand, RZ, Role};
@@ -121,7 +121,7 @@ impl Values {
     }
 }
 
-/// Nodes that threads of several sides may have run since they parted, and their blocks.
+/// Nodes that threads of several sides may have run since they diverged, and their blocks.
 pub struct Region {
     nodes: BTreeSet<usize>,
     blocks: BTreeSet<usize>,

@@ -472,8 +472,8 @@ fn lost(lines: &[&str]) -> Vec<(u64, u64)> {
     let lines: Vec<String> = lines.iter().map(|line| format!("3f:-:-:Y:15 {line}")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let reports = verify_code(&listing(Isa::Sm90, &lines)).expect("known code");
-    let parted = reports.into_iter().filter(|report| report.short == Short::Parted);
-    parted.map(|report| (report.first.address, report.second.address)).collect()
+    let divergent = reports.into_iter().filter(|report| report.short == Short::Divergent);
+    divergent.map(|report| (report.first.address, report.second.address)).collect()
 }
 
 /// Indices that differ between the threads of a warp, and some that don't.
@@ -806,13 +806,13 @@ fn functions_write_over_what_others_hold() {
         "3f:-:-:Y:15 MOV R1, UR4",
         "3f:-:-:Y:15 EXIT",
     ];
-    let parted = |written: &[u16]| {
+    let divergent = |written: &[u16]| {
         let mut code = listing(Isa::Sm90, &lines);
         code.written_by_functions = written.iter().copied().collect();
         let reports = verify_code(&code).expect("known code");
-        reports.iter().filter(|report| report.short == Short::Parted).count()
+        reports.iter().filter(|report| report.short == Short::Divergent).count()
     };
-    assert_eq!((parted(&[256 + 4]), parted(&[256 + 5]), parted(&[])), (1, 0, 0));
+    assert_eq!((divergent(&[256 + 4]), divergent(&[256 + 5]), divergent(&[])), (1, 0, 0));
 }
 
 /// Arrivals at barriers in memory, looks at them, and what asks the asynchronous units: what tells when their sources

@@ -6,6 +6,7 @@
 
 use super::forms::{Form, declarations, entry};
 use super::{Bar, Options, list_differences};
+use crate::compile::compile_ours;
 use crate::tools::Tools;
 use crate::{Result, shell};
 use rayon::prelude::*;
@@ -88,7 +89,7 @@ fn measure(tools: &Tools, forms: &[Form], (target, level): (&str, u8)) -> Result
     for (number, form) in forms.iter().filter(|form| form.accepted().any(|t| t == target)).enumerate() {
         let kind = usize::from(TENSOR.contains(&form.family.as_str()));
         tally.forms[kind] += 1;
-        match compile(&(head.clone() + &entry("k", &form.ptx)), target, level) {
+        match compile_ours(&(head.clone() + &entry("k", &form.ptx)), target, level) {
             Ok(_) => {
                 tally.compiled[kind] += 1;
                 together += &entry(&format!("k{number}"), &form.ptx);
@@ -100,7 +101,7 @@ fn measure(tools: &Tools, forms: &[Form], (target, level): (&str, u8)) -> Result
         }
     }
     let cubin =
-        compile(&together, target, level).map_err(|e| format!("{target} -O{level}, all forms: {e}"))?;
+        compile_ours(&together, target, level).map_err(|e| format!("{target} -O{level}, all forms: {e}"))?;
     let dir = shell::target_dir().join("compile-forms");
     shell::create_dir(&dir)?;
     let file = dir.join(format!("{target}-O{level}.cubin"));
@@ -111,13 +112,4 @@ fn measure(tools: &Tools, forms: &[Form], (target, level): (&str, u8)) -> Result
         tally.unread.push(format!("{}: {}", file.display(), said.lines().next().unwrap_or("failed")));
     }
     Ok(tally)
-}
-
-pub fn compile(source: &str, target: &str, level: u8) -> std::result::Result<Vec<u8>, String> {
-    let target = ptx::Target::find(target).ok_or("no such target")?;
-    let options = sassafras::Options::new(target).with(|o| {
-        o.level = level;
-        o.verify = true;
-    });
-    sassafras::compile(source, &options).map(|compiled| compiled.cubin).map_err(|e| e.to_string())
 }

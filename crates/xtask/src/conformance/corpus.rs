@@ -1,7 +1,8 @@
 //! Part `corpus`: PTX that real front ends produce. Every file parses and checks without an error, what we
 //! print parses back to the same tree, and (`--ptxas-same N`) ptxas makes the same cubin from what we print.
 
-use super::{Bar, Options, cubin_diff, list_differences, target_of};
+use super::{Bar, Options, cubin_diff, list_differences};
+use crate::compile::{compile_theirs, target_of};
 use crate::frontend::{self, Reprinted};
 use crate::tools::Tools;
 use crate::{Result, shell};
@@ -96,33 +97,7 @@ fn cubin_difference(tools: &Tools, number: usize, file: &Path) -> Result<Option<
 
 /// What ptxas makes of a text.
 pub fn compile(tools: &Tools, dir: &Path, text: &str, target: &str) -> Result<Vec<u8>> {
-    compile_at(tools, dir, text, target, 3)
-}
-
-/// What ptxas makes of a text at a level.
-pub fn compile_at(tools: &Tools, dir: &Path, text: &str, target: &str, level: u8) -> Result<Vec<u8>> {
-    compile_with(tools, dir, text, target, &[&format!("-O{level}")])
-}
-
-/// What ptxas makes of a text with these options.
-pub fn compile_with(
-    tools: &Tools,
-    dir: &Path,
-    text: &str,
-    target: &str,
-    options: &[&str],
-) -> Result<Vec<u8>> {
-    shell::create_dir(dir)?;
-    shell::write(&dir.join("in.ptx"), text)?;
-    let mut ptxas = tools.command("ptxas");
-    ptxas.arg(format!("-arch={target}")).args(options);
-    ptxas.args(["in.ptx", "-o", "out.cubin"]).current_dir(dir);
-    let output = shell::capture(&mut ptxas)?;
-    if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        return Err(stderr.lines().next().unwrap_or("ptxas fails without a message").into());
-    }
-    Ok(std::fs::read(dir.join("out.cubin"))?)
+    compile_theirs(tools, dir, text, target, 3)
 }
 
 #[cfg(test)]

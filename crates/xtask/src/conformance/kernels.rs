@@ -1,8 +1,8 @@
 //! `conformance kernels`: whole kernels of Triton and of torch.compile, attention and matrix products among them. The
 //! interpreter runs their PTX, the simulator ptxas's code of it and ours: all leave the same memory, or all stop.
 
-use super::corpus::compile_with;
-use super::{Bar, Options, compile_ours, list_differences, target_of};
+use super::{Bar, Options, list_differences};
+use crate::compile::{compile_ours, compile_with, target_of};
 use crate::tools::Tools;
 use crate::{Result, shell};
 use rayon::prelude::*;

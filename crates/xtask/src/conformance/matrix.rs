@@ -8,7 +8,8 @@
 
 use super::json::Json;
 use super::tensor_text::registers;
-use super::{Bar, Options, compile_ours, compile_theirs, list_differences};
+use super::{Bar, Options, list_differences};
+use crate::compile::{compile_ours, compile_theirs};
 use crate::tools::Tools;
 use crate::{Result, shell};
 use gpu::runline::splitmix64;

@@ -5,7 +5,8 @@
 //! text; a line `--- stderr <exit code>`; and the recorded lines, in which the file is called [`FILE`].
 //! The recordings are checked too: ptxas must give them.
 
-use super::{Bar, Options, list_differences, target_of};
+use super::{Bar, Options, list_differences};
+use crate::compile::target_of;
 use crate::tools::Tools;
 use crate::{Result, frontend, shell};
 use rayon::prelude::*;

@@ -23,9 +23,6 @@ mod simulator;
 mod tensor_text;
 mod verify;
 
-pub use compile_forms::compile as compile_ours;
-pub use corpus::compile_at as compile_theirs;
-
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
 const PARTS: [Part; 14] = [
@@ -167,12 +164,6 @@ fn percentage(equal: usize, all: usize) -> String {
     format!("{:>3}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
-/// The machine that a module names in its `.target`.
-pub fn target_of(source: &str) -> Option<&str> {
-    let rest = source.lines().find_map(|line| line.trim_start().strip_prefix(".target"))?;
-    rest.split(|c: char| !c.is_alphanumeric() && c != '_').find(|word| !word.is_empty())
-}
-
 /// Prints the first differences and how many there are in all.
 fn list_differences(title: &str, differences: &[String], show: usize) {
     if differences.is_empty() {
@@ -200,13 +191,5 @@ mod tests {
         assert!(!bar(0, 0, 0), "nothing measured is not a pass");
         assert_eq!(percentage(99_999, 100_000), " 99.99 %");
         assert_eq!(percentage(1, 1), "100.00 %");
-    }
-
-    #[test]
-    fn the_target_is_the_first_word() {
-        assert_eq!(target_of(".version 9.0\n.target sm_90a, debug\n"), Some("sm_90a"));
-        assert_eq!(target_of("\t.target\tsm_75 // all\n"), Some("sm_75"));
-        assert_eq!(target_of(".target sm_75;\n"), Some("sm_75"));
-        assert_eq!(target_of(".version 9.0\n"), None);
     }
 }

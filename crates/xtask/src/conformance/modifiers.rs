@@ -13,6 +13,7 @@
 mod text;
 
 use super::{Bar, Options, forms, list_differences};
+use crate::compile::{compile_ours, compile_theirs};
 use crate::{Result, shell};
 use rayon::prelude::*;
 use sim::ptx::Launch;
@@ -116,7 +117,7 @@ fn different(
     level: u8,
     expected: &Memory,
 ) -> std::result::Result<Vec<usize>, String> {
-    let cubin = super::compile_ours(text, TARGET, level)?;
+    let cubin = compile_ours(text, TARGET, level)?;
     let program = sim::sass::Program::new(&cubin).map_err(|e| e.to_string())?;
     let got = memory(module, || sim::sass::Machine::new(&program))?;
     Ok(module.differing(expected, &got))
@@ -148,13 +149,13 @@ fn write_bundle(dir: &Path, modules: &[Module], ours_only: bool) -> Result<()> {
         let mut cubins = Vec::new();
         for level in LEVELS {
             let file = format!("m{number}-ours-O{level}.cubin");
-            std::fs::write(dir.join(&file), super::compile_ours(&text, TARGET, level)?)?;
+            std::fs::write(dir.join(&file), compile_ours(&text, TARGET, level)?)?;
             cubins.push((format!("ours-O{level}"), file));
         }
         if let Some(tools) = &tools {
             for level in [0, 3] {
                 let file = format!("m{number}-ptxas-O{level}.cubin");
-                std::fs::write(dir.join(&file), super::compile_theirs(tools, dir, &text, TARGET, level)?)?;
+                std::fs::write(dir.join(&file), compile_theirs(tools, dir, &text, TARGET, level)?)?;
                 cubins.push((format!("ptxas-O{level}"), file));
             }
         }

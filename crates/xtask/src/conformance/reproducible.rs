@@ -2,7 +2,8 @@
 //! with one thread, with eight of them from another folder, under another name and with another date, and with other
 //! names for its kernels: the bytes of the code are the same, and but for the note of the command line the whole cubin.
 
-use super::{Bar, Options, cubin_diff, list_differences, target_of};
+use super::{Bar, Options, cubin_diff, list_differences};
+use crate::compile::target_of;
 use crate::{Result, shell};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

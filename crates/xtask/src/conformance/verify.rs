@@ -3,9 +3,9 @@
 //! On ptxas's code, real PTX at several levels: the machine model is not stricter than the machine. On ours, that and
 //! every accepted form: we obey it.
 
-use super::compile_forms::compile;
 use super::forms::{Form, declarations, entry};
 use super::{Bar, Options, list_differences};
+use crate::compile::compile_ours;
 use crate::reference::{OPTIONS, Reference, retarget};
 use crate::tools::Tools;
 use crate::{Result, shell};
@@ -104,7 +104,7 @@ fn of_reference(reference: &Reference, options: &Options) -> Result<Tally> {
 fn of_ours(target: &str, level: u8, options: &Options, forms: &[Form]) -> Result<Tally> {
     let files = shell::files_below(&options.ptx_files(), "ptx")?;
     let verified = |what: String, text: &str| {
-        compile(text, target, level)
+        compile_ours(text, target, level)
             .ok()
             .map(|cubin| Tally::of(&format!("{what} for {target} -O{level}"), &cubin))
     };

@@ -248,26 +248,29 @@ mod tests {
     use super::*;
 
     /// Programs that failed once, and why.
-    const FOUND: [(&str, &[u64]); 5] = [
-        ("single precision from halves came a cycle too early", &[45336, 53532, 65597]),
+    const FOUND: [(&str, Kind, &[u64]); 6] = [
+        ("single precision from halves came a cycle too early", Kind::Mixed, &[45336, 53532, 65597]),
         (
             "the simulator let lanes interrupt each other within a block",
+            Kind::Mixed,
             &[201595, 203740, 205449, 206418, 214412, 224429, 229188, 229878, 235149, 236569, 239934, 241261],
         ),
         (
             "lanes at BSYNC waited for lanes that had gone on while they slept in a function",
+            Kind::Mixed,
             &[54025, 58088, 58231, 59638, 210638, 217589, 218168, 228839, 243321, 243772, 10003875],
         ),
-        ("cycles that one way lacked were spent on another", &[3001861]),
-        ("a copy of a uniform register moved to where threads had parted", &[4003931]),
+        ("cycles that one way lacked were spent on another", Kind::Mixed, &[3001861]),
+        ("a copy of a uniform register moved to where threads had parted", Kind::Mixed, &[4003931]),
+        ("BSSY named spill code ahead of its BSYNC", Kind::Exchange, &[906739]),
     ];
 
     #[test]
     fn programs_that_failed_once_pass() {
         let campaign = Campaign::of(0..0);
-        for (why, seeds) in FOUND {
+        for (why, kind, seeds) in FOUND {
             for seed in seeds {
-                if let Err(failure) = check(&Program::new(*seed), &campaign, None) {
+                if let Err(failure) = check(&Program::of(kind, *seed), &campaign, None) {
                     panic!("seed {seed} ({why}): {failure:?}");
                 }
             }

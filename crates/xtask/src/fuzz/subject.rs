@@ -23,6 +23,8 @@ impl Way {
     fn options(&self) -> Option<sassafras::Options> {
         let mut options = sassafras::Options::new(ptx::Target::find(TARGET)?);
         options.level = self.level;
+        // The interpreter rounds every product.
+        options.contract = false;
         options.launch.max_registers = self.max_registers;
         if self.debug {
             (options.debug_code, options.debug_info) = (true, sassafras::DebugInfo::Full);

@@ -1,7 +1,7 @@
 //! What `docs/memory-ordering.md` says of each PTX instruction is what lowering makes and what passes keep.
 
 use super::*;
-use ori::Function;
+use ori::{Function, Use};
 use smallvec::smallvec;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/memory-ordering.md");
@@ -58,6 +58,7 @@ fn ordering_instructions(functions: &[Function]) -> Vec<(String, Ordering)> {
     let spelled = |data: &InstData| {
         let name = match data.op {
             Op::Machine(op) => op.name(),
+            Op::Generic(op) => op.name(),
             Op::Pseudo(op) => op.name(),
         };
         data.modifiers.iter().fold(name.to_string(), |text, m| text + "." + m.name())
@@ -154,6 +155,28 @@ fn a_fence_keeps_both_sides_of_its_spaces() {
     let converges = instruction(Op::Machine(sass::Op::WARPSYNC), &[M::ALL], &[]);
     assert_eq!(both(&converges, &all), (true, true), "the threads meet between the fences");
     assert_eq!(both(&converges, &load(sass::Op::LDS, 0)), (false, false), "meeting orders no memory");
+}
+
+/// PTX asks for no order around a relaxed atomic; of its own state space ptxas keeps it.
+#[test]
+fn an_atomic_keeps_the_accesses_of_its_space() {
+    use sass::Op::{ATOM, ATOMG, ATOMS, LDG, LDL, LDS, REDG, STG, STS};
+    let base = Arg::Use(Use::of(ori::entity::Entity::new(0)));
+    let other = Arg::Use(Use::of(ori::entity::Entity::new(1)));
+    let of = |op: sass::Op| instruction(Op::Machine(op), &[], &[base, Arg::Imm(0), other]);
+    let stay = |a: sass::Op, b: sass::Op| {
+        let both = [Effects::stay_in_order(&of(a), &of(b)), Effects::stay_in_order(&of(b), &of(a))];
+        assert_eq!(both[0], both[1], "{a:?} {b:?}");
+        both[0]
+    };
+    for (atomic, shared, global) in
+        [(ATOMS, true, false), (ATOMG, false, true), (REDG, false, true), (ATOM, true, true)]
+    {
+        assert_eq!([LDS, STS].map(|op| stay(atomic, op)), [shared; 2], "{atomic:?}");
+        assert_eq!([LDG, STG].map(|op| stay(atomic, op)), [global; 2], "{atomic:?}");
+        assert!([ATOMS, ATOMG, REDG, ATOM].iter().all(|op| stay(atomic, *op)), "{atomic:?}");
+        assert!(!stay(atomic, LDL), "{atomic:?}: local memory is one thread's");
+    }
 }
 
 /// The words of one value are two bases.

@@ -15,8 +15,8 @@ use crate::lower::Lower;
 use crate::lower::arith::words::{Words, imm, u32_unless};
 use crate::lower::build::RZ;
 use crate::lower::instruction::Ins;
-use ori::{Arg, Op, Part, Pseudo, Value};
-use ptx::Type;
+use ori::eval::generic;
+use ori::{Arg, Generic, Op, Part, Pseudo, Value};
 use sass::M;
 use smallvec::smallvec;
 
@@ -85,33 +85,99 @@ impl<'a> Lower<'_, 'a> {
         let known = b.iter().rev().try_fold(0, |bits, word| Some(bits << 32 | u64::from(self.known(word)?)));
         let by_constant = match known {
             None | Some(0) => None,
-            Some(divisor) => self.divide_by(ty, &a, divisor, remainder),
+            Some(divisor) => self.divide_by(ty.is_signed(), &a, divisor, remainder),
         };
-        let result = match by_constant {
-            Some(result) => result,
-            None => self.divide_by_any(ty, &a, &b, remainder)?,
+        let value = match by_constant {
+            Some(result) => self.value(&result),
+            None => {
+                let op = if remainder { Generic::Rem } else { Generic::Div };
+                let args = [a, b].map(|words| Arg::from(self.value(&words)));
+                let ty = generic::Type::Integer { signed: ty.is_signed(), bits: ty.bits() };
+                self.emit_generic(op, ty, &[], &args)
+            }
         };
-        let value = self.value(&result);
         self.set(ins.get(0)?, value)
     }
 
-    fn divide_by_any(&mut self, ty: Type, a: &Words, b: &Words, remainder: bool) -> Option<Words> {
-        let name = match (remainder, ty.bits()) {
+    /// Expands `Div` and `Rem`.
+    pub(crate) fn expand_division(
+        &mut self,
+        (signed, bits): (bool, u32),
+        [a, b]: [Value; 2],
+        divisor: Option<u64>,
+        remainder: bool,
+    ) -> Option<Value> {
+        let [a, b] = [a, b].map(|value| words_of(value, usize::from(self.kernel.code.values[value].words)));
+        let by_constant = match divisor {
+            None | Some(0) => None,
+            Some(divisor) => self.divide_by(signed, &a, divisor, remainder),
+        };
+        let result = match by_constant {
+            Some(result) => result,
+            None => self.divide_by_any((signed, bits), &a, &b, remainder)?,
+        };
+        Some(self.value(&result))
+    }
+
+    fn divide_by_any(
+        &mut self,
+        (signed, bits): (bool, u32),
+        a: &Words,
+        b: &Words,
+        remainder: bool,
+    ) -> Option<Words> {
+        let name = match (remainder, bits) {
             (false, 16) => "udiv16",
             (false, 32) => "udiv32",
-            (false, _) => "udiv64",
             (true, 16) => "urem16",
             (true, 32) => "urem32",
-            (true, _) => "urem64",
+            _ => return self.divide_wide(signed, a, b, remainder),
         };
-        let args = match ty.is_signed() {
+        let (result, by_zero) = self
+            .divide_signed(signed, a, b, remainder, |l, [a, b]| l.routine(name, &[a, b])?.first().copied())?;
+        Some(self.choose(by_zero.into(), &[Arg::Imm(-1)], &result))
+    }
+
+    /// 64 bits. As in ptxas's code, numbers below 2^32 take a division of 32 bits; others call the routine.
+    fn divide_wide(&mut self, signed: bool, a: &Words, b: &Words, remainder: bool) -> Option<Words> {
+        let (short, long) = if remainder { ("urem32", "urem64") } else { ("udiv32", "udiv64") };
+        let high = self.lop3(a[1], b[1], RZ, 0xfc);
+        let is_long = self.compare_integers(M::NE, false, &[high.into()], &[RZ]);
+        let quotient = self.select_lazily_between(
+            is_long,
+            |l| {
+                let (result, by_zero) = l.divide_signed(signed, a, b, remainder, |l, args| {
+                    l.call_routine(long, &args)?.first().copied()
+                })?;
+                let result = l.choose(by_zero.into(), &[Arg::Imm(-1), Arg::Imm(-1)], &result);
+                Some(l.value(&result))
+            },
+            |l| {
+                let result = *l.routine(short, &[a[0], b[0]])?.first()?;
+                let by_zero = l.compare_integers(M::EQ, false, &[b[0]], &[RZ]);
+                let result = l.choose(by_zero.into(), &[Arg::Imm(-1), Arg::Imm(-1)], &[result.into(), RZ]);
+                Some(l.value(&result))
+            },
+        )?;
+        Some(words_of(quotient, 2))
+    }
+
+    /// A division of magnitudes that gets the sign of the result. Returns whether the divisor is zero, too.
+    fn divide_signed(
+        &mut self,
+        signed: bool,
+        a: &Words,
+        b: &Words,
+        remainder: bool,
+        divide: impl FnOnce(&mut Self, [Arg; 2]) -> Option<Value>,
+    ) -> Option<(Words, Value)> {
+        let args = match signed {
             true => [self.magnitude(a), self.magnitude(b)],
             false => [a.clone(), b.clone()],
         };
         let args = args.map(|words| Arg::from(self.value(&words)));
-        let result = *self.routine(name, &args)?.first()?;
-        let mut result = words_of(result, a.len());
-        if ty.is_signed() {
+        let mut result = words_of(divide(self, args)?, a.len());
+        if signed {
             let last = a.len() - 1;
             let sign = if remainder { a[last] } else { self.lop3(a[last], b[last], RZ, 0x3c).into() };
             let negative = self.is_negative(&[sign]);
@@ -119,9 +185,7 @@ impl<'a> Lower<'_, 'a> {
             result = self.choose(negative.into(), &opposite, &result);
         }
         let zero: Words = b.iter().map(|_| RZ).collect();
-        let ones: Words = b.iter().map(|_| Arg::Imm(-1)).collect();
-        let by_zero = self.relation(M::EQ, false, b, &zero);
-        Some(self.choose(by_zero.into(), &ones, &result))
+        Some((result, self.relation(M::EQ, false, b, &zero)))
     }
 
     /// The bits of a constant word: an immediate, or a register that a nearby instruction set to one.
@@ -147,9 +211,9 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The quotient or remainder of a division by a constant that is not zero.
-    fn divide_by(&mut self, ty: Type, a: &Words, divisor: u64, remainder: bool) -> Option<Words> {
+    fn divide_by(&mut self, signed: bool, a: &Words, divisor: u64, remainder: bool) -> Option<Words> {
         let a = words_of(self.value(a), a.len());
-        let quotient = match ty.is_signed() {
+        let quotient = match signed {
             true => {
                 let divisor = if a.len() == 1 { i64::from(divisor as u32 as i32) } else { divisor as i64 };
                 let quotient = self.signed_quotient(&a, divisor.unsigned_abs())?;

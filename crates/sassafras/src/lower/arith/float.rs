@@ -9,7 +9,8 @@ use crate::lower::arith::convert::{ftz, rounding};
 use crate::lower::arith::words::imm;
 use crate::lower::build::{NOT_PT, PT, RZ};
 use crate::lower::instruction::Ins;
-use ori::{Arg, File, Value};
+use ori::eval::generic;
+use ori::{Arg, File, Generic, Value};
 use ptx::Type;
 use sass::{M, Op};
 
@@ -72,7 +73,10 @@ impl<'a> Lower<'_, 'a> {
         let ty = ins.ty()?;
         let value = match ty.name() {
             "f32" => self.float32(ins)?,
-            "f64" => self.float64(ins)?,
+            "f64" => {
+                let value = self.float64(ins)?;
+                self.contractable(ins, value)
+            }
             "f32x2" => self.float32_pair(ins)?,
             _ => return None,
         };
@@ -100,10 +104,10 @@ impl<'a> Lower<'_, 'a> {
             ("copysign", [a, b]) => Some(self.copy_sign(*a, *b)),
             ("div", [a, b]) if approx => Some(self.div_approx(*a, *b, flush, false)),
             ("div.full", [a, b]) => Some(self.div_approx(*a, *b, flush, true)),
-            ("div", [a, b]) => self.div32(*a, *b, rounding(ins), flush),
+            ("div", args) => Some(self.rounded(Generic::FDiv, 32, args, rounding(ins), flush)),
             ("rcp", [a]) if approx => Some(self.rcp_approx(*a, flush)),
-            ("rcp", [a]) => self.rcp32(*a, rounding(ins), flush),
-            ("sqrt", [a]) if !approx => self.sqrt32(*a, rounding(ins), flush),
+            ("rcp", args) => Some(self.rounded(Generic::FRcp, 32, args, rounding(ins), flush)),
+            ("sqrt", args) if !approx => Some(self.rounded(Generic::FSqrt, 32, args, rounding(ins), flush)),
             (name, [a]) if approx => self.function(name, *a, flush),
             _ => None,
         }
@@ -122,7 +126,17 @@ impl<'a> Lower<'_, 'a> {
             *args.get_mut(1)? = minus(args[1]);
         }
         constant_last(args);
-        (args.len() == count).then(|| self.emit(op, &modifiers, 1, args))
+        let value = (args.len() == count).then(|| self.emit(op, &modifiers, 1, args))?;
+        Some(self.contractable(ins, value))
+    }
+
+    /// Marks the result of `mul`, `add` or `sub` without a rounding modifier: see [`ori::Function::contractable`].
+    pub(crate) fn contractable(&mut self, ins: &Ins<'a>, value: Value) -> Value {
+        let is_part = matches!(ins.mnemonic(), "mul" | "add" | "sub");
+        if is_part && !["rn", "rz", "rm", "rp"].iter().any(|word| ins.has_word(word)) {
+            self.kernel.code.contractable.insert(value);
+        }
+        value
     }
 
     /// Of two or three operands. A machine with two-operand forms takes two operations.
@@ -177,12 +191,14 @@ impl<'a> Lower<'_, 'a> {
         }
         if self.has(paired) {
             let args: Vec<Arg> = args.into_iter().map(|a| a.suffixed(M::F32x2_HI_LO)).collect();
-            return Some(self.emit(paired, &modifiers, 2, &args));
+            let value = self.emit(paired, &modifiers, 2, &args);
+            return Some(self.contractable(ins, value));
         }
         let halves: Vec<Arg> = (0..2)
             .map(|i| {
                 let words: Vec<Arg> = args.iter().map(|a| one_word(*a, i)).collect();
-                self.emit(single, &modifiers, 1, &words).into()
+                let word = self.emit(single, &modifiers, 1, &words);
+                self.contractable(ins, word).into()
             })
             .collect();
         Some(self.pack(&halves))
@@ -297,17 +313,34 @@ impl Lower<'_, '_> {
                 (self.unless(normal, Op::FMUL, a, TWO_TO_24), self.unless(normal, Op::FMUL, b, TWO_TO_24));
         }
         let inverse = self.mufu(M::RCP, b.into());
-        self.emit(Op::FMUL, ftz(flush), 1, &[a.into(), inverse.into()])
+        let quotient = self.emit(Op::FMUL, ftz(flush), 1, &[a.into(), inverse.into()]);
+        // Approximate, so that it need not be rounded before it is added.
+        self.kernel.code.contractable.insert(quotient);
+        quotient
     }
 }
 
-/// Division, reciprocal and root of f32 with a rounding.
+/// Division, reciprocal and root with a rounding are generic operations.
+impl Lower<'_, '_> {
+    fn rounded(&mut self, op: Generic, bits: u32, args: &[Arg], round: &[M], flush: bool) -> Value {
+        let modifiers = [round, ftz(flush)].concat();
+        let args: Vec<Arg> = args.iter().map(|a| self.in_register(*a)).collect();
+        self.emit_generic(op, generic::Type::Float { bits }, &modifiers, &args)
+    }
+
+    fn rounded64(&mut self, op: Generic, args: &[Value], round: &[M]) -> Value {
+        let args: Vec<Arg> = args.iter().map(|v| (*v).into()).collect();
+        self.rounded(op, 64, &args, round, false)
+    }
+}
+
+/// The expansions for f32.
 impl Lower<'_, '_> {
     fn fused(&mut self, a: Arg, b: Arg, c: Arg) -> Value {
         self.emit(Op::FFMA, &[], 1, &[a, b, c])
     }
 
-    fn div32(&mut self, a: Arg, b: Arg, round: &[M], flush: bool) -> Option<Value> {
+    pub(crate) fn div32(&mut self, a: Arg, b: Arg, round: &[M], flush: bool) -> Option<Value> {
         let (a, b) = (self.in_register(a), self.in_register(b));
         if !round.is_empty() {
             return self.via_f64("div_f32", &[a, b], round, flush);
@@ -322,7 +355,7 @@ impl Lower<'_, '_> {
         self.select_lazily((doubtful, false), quotient, |l| l.via_f64("div_f32", &[a, b], round, flush))
     }
 
-    fn rcp32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
+    pub(crate) fn rcp32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
         let a = self.in_register(a);
         if !round.is_empty() {
             return self.via_f64("div_f32", &[ONE, a], round, flush);
@@ -337,7 +370,7 @@ impl Lower<'_, '_> {
         self.select_lazily((safe, true), inverse, |l| l.via_f64("div_f32", &[ONE, a], round, flush))
     }
 
-    fn sqrt32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
+    pub(crate) fn sqrt32(&mut self, a: Arg, round: &[M], flush: bool) -> Option<Value> {
         let a = self.in_register(a);
         if !round.is_empty() {
             return self.via_f64("sqrt_f32", &[a], round, flush);
@@ -361,7 +394,7 @@ impl Lower<'_, '_> {
                 *arg = self.emit(Op::FADD, &[M::FTZ], 1, &[*arg, Arg::MinusZero]).into();
             }
         }
-        let [wide] = self.routine(name, &args)?[..] else { return None };
+        let [wide] = self.call_routine(name, &args)?[..] else { return None };
         let modifiers = [&[M::F32, M::F64], round].concat();
         let result = self.emit(Op::F2F, &modifiers, 1, &[wide.into()]);
         if !flush {
@@ -402,12 +435,12 @@ impl<'a> Lower<'_, 'a> {
             ("neg", [a]) => Some(self.emit(Op::DADD, &[], 2, &[Arg::MinusZero, Arg::not(*a)])),
             ("min", [a, b]) => Some(self.min_max64(M::MIN, *a, *b)),
             ("max", [a, b]) => Some(self.min_max64(M::MAX, *a, *b)),
-            ("div", [a, b]) => self.div64(*a, *b, round),
+            ("div", [_, _]) => Some(self.rounded64(Generic::FDiv, &args, round)),
             ("rcp", [a]) if approx && flush => Some(self.high_word_function(M::RCP64H, *a)),
             ("rsqrt", [a]) if approx && flush => Some(self.high_word_function(M::RSQ64H, *a)),
-            ("rcp", [a]) => self.rcp64(*a, round),
-            ("sqrt", [a]) => self.sqrt64(*a, round),
-            ("rsqrt", [a]) => self.rsqrt64(*a),
+            ("rcp", [_]) => Some(self.rounded64(Generic::FRcp, &args, round)),
+            ("sqrt", [_]) => Some(self.rounded64(Generic::FSqrt, &args, round)),
+            ("rsqrt", [_]) => Some(self.rounded64(Generic::FRsqrt, &args, &[])),
             _ => None,
         }
     }
@@ -442,10 +475,10 @@ impl<'a> Lower<'_, 'a> {
         self.fused64(inverse.into(), error.into(), inverse.into())
     }
 
-    fn div64(&mut self, a: Value, b: Value, round: &[M]) -> Option<Value> {
+    pub(crate) fn div64(&mut self, a: Value, b: Value, round: &[M]) -> Option<Value> {
         let slow = [a.into(), b.into(), mode(round)];
         if !round.is_empty() {
-            return self.routine("div_f64", &slow)?.first().copied();
+            return self.call_routine("div_f64", &slow)?.first().copied();
         }
         let high = self.mufu(M::RCP64H, Arg::word(b, 1));
         let estimate = self.pack(&[Arg::Imm(1), high.into()]);
@@ -460,10 +493,10 @@ impl<'a> Lower<'_, 'a> {
         let sum = self.fused(RZ, Arg::word(b, 1), Arg::word(quotient, 1));
         let args = [PT, Arg::from(sum).absolute(), Arg::Imm(0x0010_0000), not_small.into()];
         let safe = self.emit_p(Op::FSETP, &[M::GT, M::AND], &args);
-        self.select_lazily((safe, true), quotient, |l| l.routine("div_f64", &slow)?.first().copied())
+        self.select_lazily((safe, true), quotient, |l| l.call_routine("div_f64", &slow)?.first().copied())
     }
 
-    fn rcp64(&mut self, b: Value, round: &[M]) -> Option<Value> {
+    pub(crate) fn rcp64(&mut self, b: Value, round: &[M]) -> Option<Value> {
         if !round.is_empty() {
             return self.reciprocal64(b, round);
         }
@@ -480,7 +513,7 @@ impl<'a> Lower<'_, 'a> {
     /// The library's division of 1.
     fn reciprocal64(&mut self, b: Value, round: &[M]) -> Option<Value> {
         let one = self.pack(&[Arg::Imm(0), ONE64]);
-        self.routine("div_f64", &[one.into(), b.into(), mode(round)])?.first().copied()
+        self.call_routine("div_f64", &[one.into(), b.into(), mode(round)])?.first().copied()
     }
 
     /// An inverse root from an estimate y: with e = 1 - ay², y + y·e·(1/2 + 3/8·e).
@@ -492,10 +525,10 @@ impl<'a> Lower<'_, 'a> {
         self.fused64(series.into(), step.into(), estimate.into())
     }
 
-    fn sqrt64(&mut self, a: Value, round: &[M]) -> Option<Value> {
+    pub(crate) fn sqrt64(&mut self, a: Value, round: &[M]) -> Option<Value> {
         let slow = [a.into(), mode(round)];
         if !round.is_empty() {
-            return self.routine("sqrt_f64", &slow)?.first().copied();
+            return self.call_routine("sqrt_f64", &slow)?.first().copied();
         }
         let high = self.mufu(M::RSQ64H, Arg::word(a, 1));
         let low = self.emit(Op::IADD3, &[], 1, &[Arg::word(a, 1), Arg::Imm(-0x0350_0000), RZ]);
@@ -507,16 +540,16 @@ impl<'a> Lower<'_, 'a> {
         let half = self.pack(&[Arg::word(inverse, 0), half_high.into()]);
         let rest = self.fused64(root.into(), Arg::not(root), a.into());
         let root = self.fused64(rest.into(), half.into(), root.into());
-        self.select_lazily((doubtful, false), root, |l| l.routine("sqrt_f64", &slow)?.first().copied())
+        self.select_lazily((doubtful, false), root, |l| l.call_routine("sqrt_f64", &slow)?.first().copied())
     }
 
-    fn rsqrt64(&mut self, a: Value) -> Option<Value> {
+    pub(crate) fn rsqrt64(&mut self, a: Value) -> Option<Value> {
         let estimate = self.high_word_function(M::RSQ64H, a);
         let inverse = self.refined_inverse_root(a, estimate);
         let shifted = self.emit(Op::IADD3, &[], 1, &[Arg::word(a, 1), Arg::Imm(-0x0010_0000), RZ]);
         let doubtful = self.compare_integers(M::GE, false, &[shifted.into()], &[Arg::Imm(0x7fe0_0000)]);
         self.select_lazily((doubtful, false), inverse, |l| {
-            l.routine("rsqrt_f64", &[a.into()])?.first().copied()
+            l.call_routine("rsqrt_f64", &[a.into()])?.first().copied()
         })
     }
 }

@@ -64,7 +64,8 @@ impl<'a> Lower<'_, 'a> {
             ("neg", [a]) => (Op::HADD2, vec![a.negated(), Arg::MinusZero]),
             _ => return None,
         };
-        Some(self.emit(op, &modifiers, 1, &args))
+        let value = self.emit(op, &modifiers, 1, &args);
+        Some(self.contractable(ins, value))
     }
 
     fn half_min_max(&mut self, ins: &Ins<'a>, format: &[M], args: &[Arg]) -> Option<Value> {

@@ -142,8 +142,11 @@ impl<'a> Lower<'_, 'a> {
         } else {
             self.in_guarded_branch(|s| s.finish_atomic(&atomic, &sources, result))?;
         }
-        if acquires && (space != Space::Shared || self.machine.has_clusters) {
-            self.after_acquire(scope);
+        match acquires {
+            true if space != Space::Shared || self.machine.has_clusters => self.after_acquire(scope),
+            // No other block sees shared memory.
+            true => self.after_acquire(Scope::Cta),
+            false => {}
         }
         Some(())
     }

@@ -34,10 +34,13 @@ impl Combine<'_> {
                 }
                 continue;
             }
-            if !takes_constants(op) || !u.is_plain() || self.words(&u) != 1 {
-                continue;
-            }
-            let Some(constant) = self.constant_operand(&u) else { continue };
+            let constant = match self.words(&u) {
+                1 if takes_constants(op) && u.is_plain() => self.constant_operand(&u),
+                1 if is_float(op) => self.signed_constant(&u),
+                2 if is_double(op) => self.double_constant(&u),
+                _ => None,
+            };
+            let Some(constant) = constant else { continue };
             let before = std::mem::replace(&mut data.args[at], constant);
             let fits = self.is_legal(data) || self.commutes_to_legal(op, at, data);
             if !fits || !self.fuel.burn() {
@@ -78,9 +81,12 @@ impl Combine<'_> {
 
     /// Swaps the first two operands, if the machine has a form for the constant as the second.
     fn commutes_to_legal(&self, op: sass::Op, at: usize, data: &mut InstData) -> bool {
-        use sass::Op::{FADD, FFMA, FMUL, IADD3, IMAD, SEL};
+        use sass::Op::{DADD, DFMA, DMUL, FADD, FFMA, FMUL, IADD3, IMAD, SEL};
         let register = matches!(data.args.get(1), Some(Arg::Use(_) | Arg::Zero(_)));
-        if at != 0 || !register || !matches!(op, FADD | FFMA | FMUL | IADD3 | IMAD | SEL) {
+        let commutes = matches!(op, DADD | DFMA | DMUL | FADD | FFMA | FMUL | IADD3 | IMAD | SEL);
+        // Of two doubles that are NaN the order says which one the result is: a number may move.
+        let is_unknown_double = is_double(op) && matches!(data.args[at], Arg::Const { .. });
+        if at != 0 || !register || !commutes || is_unknown_double {
             return false;
         }
         let swap = |data: &mut InstData| {
@@ -120,6 +126,22 @@ impl Combine<'_> {
         }
     }
 
+    /// A float with sign modifiers as an immediate.
+    fn signed_constant(&self, u: &Use) -> Option<Arg> {
+        let bits = self.constants().of_use(u)? as u32;
+        let is_number = !f32::from_bits(bits).is_nan();
+        is_number.then(|| with_sign(bits, u)).flatten()
+    }
+
+    /// A double as an immediate, which is its upper word: the lower word must be zero. Or two words of constant bank 0.
+    fn double_constant(&self, u: &Use) -> Option<Arg> {
+        let Some(bits) = self.constants().of_use(u) else {
+            return self.constant_operand(u).filter(|_| u.is_plain() && u.part.is_none());
+        };
+        let is_number = !f64::from_bits(bits).is_nan();
+        (is_number && bits as u32 == 0).then(|| with_sign((bits >> 32) as u32, u)).flatten()
+    }
+
     fn constants(&self) -> Constants<'_> {
         Constants { function: self.function, bits: &self.known }
     }
@@ -146,6 +168,7 @@ impl Combine<'_> {
         };
         let is_move = match data.op {
             Op::Machine(op) => op == sass::Op::MOV && matches!(data.args[..], [Arg::Imm(_)]),
+            Op::Generic(_) => false,
             Op::Pseudo(_) => true,
         };
         if !is_move && !self.fuel.burn() {
@@ -173,6 +196,26 @@ fn has_zero(op: sass::Op, at: usize) -> bool {
         SEL => at < 2,
         _ => false,
     }
+}
+
+/// The word of a float that has its sign, with the sign modifiers of an operand.
+fn with_sign(bits: u32, u: &Use) -> Option<Arg> {
+    const SIGN: u32 = 0x8000_0000;
+    let magnitude = if u.absolute { bits & !SIGN } else { bits };
+    let bits = if u.negated { magnitude ^ SIGN } else { magnitude };
+    let is_signed_only = !u.inverted && u.suffixes[0] == M::Empty;
+    is_signed_only.then_some(if bits == 0 { Arg::Zero(File::R) } else { Arg::Imm(i64::from(bits as i32)) })
+}
+
+/// Operations on floats whose operands can have signs.
+fn is_float(op: sass::Op) -> bool {
+    use sass::Op::{FADD, FFMA, FMUL, FSETP};
+    matches!(op, FADD | FFMA | FMUL | FSETP)
+}
+
+fn is_double(op: sass::Op) -> bool {
+    use sass::Op::{DADD, DFMA, DMUL, DSETP};
+    matches!(op, DADD | DFMA | DMUL | DSETP)
 }
 
 /// Operations whose immediates are the bits that a register would have.

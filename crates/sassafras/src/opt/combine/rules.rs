@@ -2,7 +2,7 @@
 //!
 //! A rule that is only worth it if the other instruction becomes dead looks at it through `single_use`.
 
-use super::{Combine, Rewrite, identities};
+use super::{Combine, Rewrite, contract, identities, selects, shifts};
 use crate::analysis::effects;
 use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
 use sass::M;
@@ -28,7 +28,12 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::ISETP), compare_low_words),
     (Op::Machine(sass::Op::PRMT), prmt_of_prmt),
     (Op::Machine(sass::Op::PRMT), redundant_extension),
+    (Op::Machine(sass::Op::PRMT), pack_conversions),
     (Op::Machine(sass::Op::R2UR), constant_r2ur),
+    (Op::Machine(sass::Op::FADD), contract::rule),
+    (Op::Machine(sass::Op::FADD2), contract::rule),
+    (Op::Machine(sass::Op::DADD), contract::rule),
+    (Op::Machine(sass::Op::HADD2), contract::rule),
     (Op::Machine(sass::Op::FMUL), |c, data| c.select_constants(data)),
     (Op::Machine(sass::Op::HGMMA), drop_true_scale_predicate),
     (Op::Machine(sass::Op::HADD2), half_of_prmt),
@@ -41,7 +46,8 @@ pub(super) fn apply(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     if effects::is_offset_access(data.op) {
         return fold_offset(c, data).filter(|_| c.fuel.burn());
     }
-    let rules = identities::RULES.iter().chain(RULES).filter(|(op, _)| *op == data.op);
+    let all = identities::RULES.iter().chain(selects::RULES).chain(shifts::RULES).chain(RULES);
+    let rules = all.filter(|(op, _)| *op == data.op);
     for (_, rule) in rules {
         if let Some(rewrite) = rule(c, data) {
             return c.fuel.burn().then_some(rewrite);
@@ -66,12 +72,12 @@ pub(super) fn plain(arg: &Arg) -> Option<Value> {
 
 impl Combine<'_> {
     /// The bits of a word that is constant.
-    fn known_word(&self, arg: &Arg) -> Option<u32> {
+    pub(super) fn known_word(&self, arg: &Arg) -> Option<u32> {
         immediate(arg).or_else(|| self.known[plain(arg)?.index()].map(|bits| bits as u32))
     }
 
     /// The definition of an operand without another use.
-    fn single_use(&self, arg: &Arg, op: sass::Op) -> Option<&InstData> {
+    pub(super) fn single_use(&self, arg: &Arg, op: sass::Op) -> Option<&InstData> {
         let value = plain(arg)?;
         let data = self.definition_of(value).filter(|d| d.op == Op::Machine(op) && d.results.len() == 1)?;
         (self.uses[value.index()] == 1).then_some(data)
@@ -106,7 +112,7 @@ impl Combine<'_> {
     }
 
     /// The same, or an available load or pack of the words.
-    fn whole_pair(&self, [low, high]: &[Arg; 2]) -> Option<Value> {
+    pub(super) fn whole_pair(&self, [low, high]: &[Arg; 2]) -> Option<Value> {
         let (op, modifiers, args): (_, &[M], &[Arg]) = match (low, high) {
             (Arg::Const { bank: 0, offset }, Arg::Const { bank: 0, offset: next })
                 if *next == offset + 4 && !self.machine.constant_operands =>
@@ -123,7 +129,7 @@ impl Combine<'_> {
     }
 
     /// The operands of a 64-bit addition with this result.
-    fn match_add64(&self, low: &Arg, high: &Arg) -> Option<[[Arg; 2]; 2]> {
+    pub(super) fn match_add64(&self, low: &Arg, high: &Arg) -> Option<[[Arg; 2]; 2]> {
         let of = |arg: &Arg| self.definition_of(plain(arg)?).filter(|d| d.op == Op::Machine(sass::Op::IADD3));
         let (l, h) = (of(low)?, of(high)?);
         let ([a0, b0, z0], [a1, b1, z1, carry, Arg::True(false)]) = (&l.args[..], &h.args[..]) else {
@@ -238,6 +244,9 @@ fn lea64(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 fn reassociate_add64(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let ([low, high], None) = (&data.args[..], &data.guard) else { return None };
     let [sum, m] = c.match_add64(low, high)?;
+    if plain(&sum[0]).is_some_and(|v| c.is_from_loop(v)) {
+        return None;
+    }
     let [x, n] = c.match_add64(&sum[0], &sum[1])?;
     if !x.iter().all(|word| matches!(word, Arg::Use(_))) {
         return None;
@@ -305,6 +314,17 @@ fn half_of_prmt(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let mut new = data.clone();
     new.args[at] = arg;
     Some(Rewrite::Inst(Box::new(new)))
+}
+
+/// Two floats that become halves of a word are converted by one operation.
+fn pack_conversions(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    // The lower halves of both operands.
+    let [low, Arg::Imm(0x5410), high] = &data.args[..] else { return None };
+    let of = |arg: &Arg| c.single_use(arg, sass::Op::F2FP).filter(|d| d.modifiers.contains(&M::PACK_AB));
+    let (low, high) = (of(low)?, of(high)?);
+    let ([Arg::Zero(_), x], [Arg::Zero(_), y]) = (&low.args[..], &high.args[..]) else { return None };
+    let is_alike = data.modifiers.is_empty() && low.modifiers == high.modifiers;
+    is_alike.then(|| c.legal(data, sass::Op::F2FP, &low.modifiers, &[*y, *x])).flatten()
 }
 
 /// Two zero words at an even index of a pack are one `CS2R`.
@@ -420,7 +440,7 @@ fn lea(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 fn reassociate_add(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [a, b, RZ] = add_terms(data)? else { return None };
     for (inner, x) in [(a, b), (b, a)] {
-        let Some(value) = plain(&inner) else { continue };
+        let Some(value) = plain(&inner).filter(|v| !c.is_from_loop(*v)) else { continue };
         let Some(sum) = c.definition_of(value).filter(|d| d.op == Op::Machine(sass::Op::IADD3)) else {
             continue;
         };
@@ -577,6 +597,9 @@ fn fold_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let bases = (0..data.args.len().checked_sub(1)?).filter(|at| matches!(data.args[at + 1], Arg::Imm(_)));
     for at in bases {
         let (Some(base), Arg::Imm(offset)) = (plain(&data.args[at]), data.args[at + 1]) else { continue };
+        if c.is_from_loop(base) {
+            continue;
+        }
         let Some((base, more)) = base_and_offset(c, base, data.at) else { continue };
         if OFFSETS.contains(&(offset + more)) {
             let mut new = data.clone();

@@ -3,6 +3,8 @@
 use super::*;
 use ori::eval;
 
+mod contract;
+mod idioms;
 mod signs;
 
 /// A small generator of numbers.
@@ -437,6 +439,11 @@ impl Interpreter<'_> {
             }
             Op::Machine(sass::Op::CS2R) => self.bits[data.results[0].index()] = 0,
             Op::Machine(op) => self.compute(op, data),
+            Op::Generic(op) => {
+                let args: Vec<eval::Arg> = data.args.iter().map(|a| self.arg(a)).collect();
+                let results = eval::generic::eval(op, &data.modifiers, &args).expect("a meaning");
+                self.bits[data.results[0].index()] = results.bits();
+            }
             Op::Pseudo(Pseudo::Pack | Pseudo::Copy) => {
                 let mut shift = 0;
                 let mut all = 0;

@@ -5,7 +5,7 @@
 use super::memory::{HINTS, atomic_function};
 use super::{Decoder, Dest, Ins, Source};
 use crate::mbarrier::Mbarrier;
-use crate::ptx::memory::Space;
+use crate::memory::Space;
 use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Bulk, Delivery, Told};
 use crate::ptx::races;
 use ::ptx::Type;

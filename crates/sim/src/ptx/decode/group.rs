@@ -1,11 +1,11 @@
-//! Products of warpgroups. They are done on the spot, so that fences and waits are nothing.
+//! `wgmma`. They are done on the spot, so that fences and waits are nothing.
 
 use super::matrix::{element, shape, sum_of};
 use super::{Decoder, Ins, constant};
-use crate::product::{Element, Shape, held};
+use crate::mma::{Element, Shape, held};
 use crate::ptx::program::{Action, GroupAction, Rows};
 use crate::ptx::races::Kind;
-use crate::warpgroup::GroupProduct;
+use crate::warpgroup::Wgmma;
 use ::ptx::Type;
 use ::ptx::ast::Operand;
 
@@ -16,7 +16,7 @@ impl<'a> Decoder<'a> {
     pub(super) fn group(&self, ins: &Ins<'a>) -> Option<Action> {
         match ins.mnemonic() {
             "wgmma.mma_async" => {}
-            "wgmma.commit_group" | "wgmma.wait_group" => return self.group_step(ins, Kind::Products),
+            "wgmma.commit_group" | "wgmma.wait_group" => return self.group_step(ins, Kind::Wgmma),
             _ => return self.nothing(ins),
         }
         ins.ignore(&["sync", "aligned", "popc"]);
@@ -26,8 +26,8 @@ impl<'a> Decoder<'a> {
         let elements = [ins.ty()?, ins.ty()?, ins.ty()?].map(element);
         let [sum_element, left, right] = [elements[0]?, elements[1]?, elements[2]?];
         let (sum, float) = match left {
-            Element::Bit => (crate::product::Sum::And, ins.flag("and").then_some(false)?),
-            Element::Int(_) => (crate::product::Sum::Int { saturate }, false),
+            Element::Bit => (crate::mma::Sum::And, ins.flag("and").then_some(false)?),
+            Element::Int(_) => (crate::mma::Sum::Int { saturate }, false),
             _ => (sum_of(sum_element, left, true)?, true),
         };
         let (accumulators, rows, columns) = (ins.get(0)?, ins.get(1)?, ins.get(2)?);
@@ -42,7 +42,7 @@ impl<'a> Decoder<'a> {
         };
         let accumulates = self.predicate(take()?)?;
         let in_registers = matches!(rows, Operand::Vector(_));
-        let mut product = GroupProduct {
+        let mut wgmma = Wgmma {
             n,
             k,
             elements: [left, right, sum_element],
@@ -53,12 +53,12 @@ impl<'a> Decoder<'a> {
         };
         if float {
             for side in 0..2 {
-                product.negated[side] = constant(take()?, Type::B32)? as i32 == -1;
+                wgmma.negated[side] = constant(take()?, Type::B32)? as i32 == -1;
             }
         }
         if left.bits() == 16 {
             for side in usize::from(in_registers)..2 {
-                product.transposed[side] = constant(take()?, Type::U32)? == 1;
+                wgmma.transposed[side] = constant(take()?, Type::U32)? == 1;
             }
         }
         let sums = self.sources(accumulators, Type::B32)?;
@@ -72,8 +72,8 @@ impl<'a> Decoder<'a> {
             }
             false => Rows::Memory(self.source(rows, Type::B64)?),
         };
-        Some(Action::GroupProduct(Box::new(GroupAction {
-            product,
+        Some(Action::Wgmma(Box::new(GroupAction {
+            wgmma,
             rows,
             columns: self.source(columns, Type::B64)?,
             metadata,

@@ -5,7 +5,7 @@
 //! side in a function's parameter memory, formal ones first. Local variables are offsets into a function's frame, and
 //! so are formal parameters of functions whose address is taken: such an address is one of local memory.
 
-use crate::ptx::memory::{FUNCTIONS, Global, Space, store};
+use crate::memory::{FUNCTIONS, Global, Space, store};
 use crate::ptx::program::{Formal, Routine};
 use ::ptx::Type;
 use ::ptx::ast::{self, Initialiser, Item, Module, Operand, ParamPlace, Stmt, Symbol, SymbolKind, Variable};

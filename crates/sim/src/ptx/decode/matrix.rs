@@ -1,11 +1,11 @@
 //! Matrix instructions of a warp.
 
 use super::{Decoder, Ins};
-use crate::product::{
+use crate::memory::Space;
+use crate::mma::{
     Element, Layout, Shape, Sum, held_by_quads, multiply, multiply_quads, multiply_sparse, registers,
     registers_of_sparse,
 };
-use crate::ptx::memory::Space;
 use crate::ptx::program::{Action, Lanes, MatrixAccess, Whole};
 use ::ptx::Type;
 use ::ptx::words::Kind;
@@ -53,14 +53,14 @@ pub(super) fn sum_of(to: Element, factor: Element, group: bool) -> Option<Sum> {
 
 const LAYOUTS: [(&str, Layout); 2] = [("row", Layout::Rows), ("col", Layout::Columns)];
 
-/// Four products of eight threads each.
+/// Four MMAs of eight threads each.
 const QUADS: Shape = Shape { m: 8, n: 8, k: 4 };
 
 impl<'a> Decoder<'a> {
     pub(super) fn matrix(&self, ins: &Ins<'a>) -> Option<Action> {
         (ins.flag("sync") && ins.flag("aligned")).then_some(())?;
         match ins.mnemonic() {
-            "mma" => self.product(ins),
+            "mma" => self.mma(ins),
             "movmatrix" => {
                 (ins.flag("m8n8") && ins.flag("trans")).then_some(())?;
                 // The type is that of the elements; a register has two of them.
@@ -75,7 +75,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn product(&self, ins: &Ins<'a>) -> Option<Action> {
+    fn mma(&self, ins: &Ins<'a>) -> Option<Action> {
         let shape = shape(ins.take(|w| shape(w.text()).is_some())?.text())?;
         let sparse = ins.choose(&[("sp", ()), ("sp::ordered_metadata", ())]).is_some();
         let layouts = [ins.choose(&LAYOUTS)?, ins.choose(&LAYOUTS)?];

@@ -4,7 +4,7 @@
 //! copies of `cp.async` are done on the spot, so waiting for them is nothing, too.
 
 use super::{Decoder, Dest, Ins, Number, Source, constant, map, map_all};
-use crate::ptx::memory::{RANK_SHIFT, Space, WINDOW, rank_and_offset};
+use crate::memory::{RANK_SHIFT, Space, WINDOW, rank_and_offset};
 use crate::ptx::program::{Action, Address, Atomic, AtomicFunction, Copy, Limit, Special};
 use crate::ptx::races::{self, GroupStep};
 use ::ptx::Type;

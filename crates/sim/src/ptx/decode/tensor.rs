@@ -2,7 +2,7 @@
 
 use super::memory::HINTS;
 use super::{Decoder, Ins, Source, constant};
-use crate::ptx::memory::Space;
+use crate::memory::Space;
 use crate::ptx::program::{Action, Bulk, Delivery, Direction, Tensor};
 use crate::tensor_map::{self, MapField};
 use ::ptx::Type;

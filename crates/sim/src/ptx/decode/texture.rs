@@ -5,8 +5,8 @@
 //! cubes (which the driver's own functions take), and reductions are not there.
 
 use super::{Decoder, Ins, Source};
+use crate::memory::texture::{Outside, Read};
 use crate::ptx::program::{Action, ImagePlace, LevelSource, SurfaceAccess, TexelStore, TextureRead};
-use crate::texture::{Outside, Read};
 use ::ptx::Type;
 use ::ptx::ast::{Operand, SymbolKind};
 use ::ptx::words::Kind;

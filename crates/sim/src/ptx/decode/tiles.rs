@@ -1,9 +1,9 @@
-//! `wmma`: loads, products and stores of matrices, of which PTX leaves open which thread has which element.
+//! `wmma`: loads, MMAs and stores of matrices, of which PTX leaves open which thread has which element.
 
 use super::matrix::{element, shape, sum_of};
 use super::memory::HINTS;
 use super::{Decoder, Ins, Source};
-use crate::product::{Element, Shape, Sum, Tile, multiply_tiles};
+use crate::mma::{Element, Shape, Sum, Tile, multiply_tiles};
 use crate::ptx::program::{Action, TileAccess, Whole};
 use ::ptx::Type;
 use ori::arith::float::{Flow, Rounding};
@@ -16,7 +16,7 @@ impl<'a> Decoder<'a> {
             "wmma.load.a" => (m, k),
             "wmma.load.b" => (k, n),
             "wmma.load.c" | "wmma.store.d" => (m, n),
-            _ => return self.product_of_tiles(ins, Shape { m, n, k }),
+            _ => return self.mma_of_tiles(ins, Shape { m, n, k }),
         };
         ins.ignore(HINTS);
         let by_rows = ins.choose(&[("row", true), ("col", false)])?;
@@ -43,7 +43,7 @@ impl<'a> Decoder<'a> {
         })))
     }
 
-    fn product_of_tiles(&self, ins: &Ins<'a>, shape: Shape) -> Option<Action> {
+    fn mma_of_tiles(&self, ins: &Ins<'a>, shape: Shape) -> Option<Action> {
         // Fragments are the same whatever way they were loaded.
         ins.ignore(&["row", "col"]);
         let saturate = ins.flag("satfinite");

@@ -1,10 +1,10 @@
 //! Loads, stores, atomics and copies: the bytes at an address, lane by lane.
 
 use super::{LOCAL_LIMIT, Now, Stop, Warp, too_many};
+use crate::fault::FaultKind;
 use crate::mbarrier::Mbarrier;
+use crate::memory::{self, Space, aligned, rank_and_offset};
 use crate::ptx::block::Context;
-use crate::ptx::fault::FaultKind;
-use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
 use crate::ptx::program::{Address, Atomic, Copy, Dest, LANES, Lanes, Limit, Source, Told, lanes};
 use crate::ptx::races::{Kind, Meeting, Touch};
 

@@ -2,9 +2,10 @@
 
 use super::access::grow;
 use super::{Arrival, DEPTH_LIMIT, Frame, Group, Next, State, Stop, Warp};
+use crate::fault::FaultKind;
+use crate::memory::{self, FUNCTIONS};
 use crate::ptx::block::Context;
-use crate::ptx::fault::FaultKind;
-use crate::ptx::memory::{self, FUNCTIONS, Memory};
+use crate::ptx::cluster::Memory;
 use crate::ptx::program::{
     Action, Argument, Barrier, Call, Callee, Dest, Formal, LANES, Lanes, Reduction, Return, Source, lanes,
 };

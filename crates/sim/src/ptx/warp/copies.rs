@@ -2,9 +2,9 @@
 
 use super::access::constant_bytes;
 use super::{Now, Stop, Warp};
+use crate::fault::FaultKind;
 use crate::mbarrier::Mbarrier;
-use crate::ptx::fault::FaultKind;
-use crate::ptx::memory::{self, RANK_SHIFT, Space, aligned};
+use crate::memory::{self, RANK_SHIFT, Space, aligned};
 use crate::ptx::program::{Address, Bulk, Delivery, Direction, Lanes, Source, Tensor, Told, lanes};
 use crate::ptx::races::{Kind, Touch};
 use crate::tensor_map::{self, AXES, MapField, TensorMap};

@@ -1,8 +1,8 @@
 //! Registers, special registers, and what is computed from them.
 
 use super::{LANES, RESULTS, Stop, Warp};
+use crate::fault::FaultKind;
 use crate::ptx::block::Context;
-use crate::ptx::fault::FaultKind;
 use crate::ptx::program::{Dest, Function, Lanes, Source, Special};
 
 impl Warp {

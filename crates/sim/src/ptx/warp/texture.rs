@@ -1,11 +1,11 @@
 //! Textures and surfaces, lane by lane.
 
 use super::{Now, Stop, Warp};
-use crate::ptx::memory::{self, Space};
+use crate::memory::texture::{self, At, Level, Read};
+use crate::memory::{self, Space};
 use crate::ptx::program::{
     Dest, ImagePlace, LANES, Lanes, LevelSource, Source, SurfaceAccess, TexelStore, TextureRead, lanes,
 };
-use crate::texture::{self, At, Level, Read};
 
 /// Handles and places of all lanes.
 struct Places {

@@ -1,9 +1,9 @@
 //! What the lanes of a warp do together.
 
 use super::{Group, Next, State, Stop, Warp};
+use crate::fault::FaultKind;
 use crate::ptx::block::Context;
-use crate::ptx::fault::FaultKind;
-use crate::ptx::memory::Memory;
+use crate::ptx::cluster::Memory;
 use crate::ptx::program::{Action, LANES, Lanes, Shuffle, Source, Warp as WarpAction, WarpOperation, lanes};
 
 impl Warp {

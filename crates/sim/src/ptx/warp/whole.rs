@@ -1,9 +1,10 @@
 //! What a whole warp does: no lane goes on before all have come.
 
 use super::{Group, Next, Now, State, Stop, Warp};
-use crate::product::chosen;
+use crate::memory::{self, Space};
+use crate::mma::chosen;
 use crate::ptx::block::Context;
-use crate::ptx::memory::{self, Memory, Space};
+use crate::ptx::cluster::Memory;
 use crate::ptx::program::{
     Action, Address, GroupAction, LANES, Lanes, MatrixAccess, Rows, Source, TileAccess, Whole, lanes,
 };
@@ -49,9 +50,9 @@ impl Warp {
                     let now = &mut Now { context, memory, frame: group.frame, mask, line };
                     self.access_tile(now, &here, access)?;
                 }
-                Action::GroupProduct(action) => {
+                Action::Wgmma(action) => {
                     let now = &mut Now { context, memory, frame: group.frame, mask, line };
-                    self.group_product(now, &here, action)?;
+                    self.wgmma(now, &here, action)?;
                 }
                 _ => {}
             }
@@ -186,28 +187,27 @@ impl Warp {
         Ok(())
     }
 
-    /// A warp's part of a product of its warpgroup.
-    fn group_product(&mut self, now: &mut Now, groups: &[Group], action: &GroupAction) -> Result<(), Stop> {
-        let GroupAction { product, .. } = action;
+    /// A warp's part of a `wgmma`.
+    fn wgmma(&mut self, now: &mut Now, groups: &[Group], action: &GroupAction) -> Result<(), Stop> {
+        let GroupAction { wgmma, .. } = action;
         // Operands that all lanes have alike.
         let columns = self.gather(now.context, groups, &action.columns)?[0];
         let accumulates = self.gather(now.context, groups, &action.accumulates)?[0] != 0;
         let rows = match &action.rows {
             Rows::Registers(sources) => {
-                product.rows_in_registers(&self.gather_all(now.context, groups, sources)?)
+                wgmma.rows_in_registers(&self.gather_all(now.context, groups, sources)?)
             }
             Rows::Memory(descriptor) => {
                 let descriptor = self.gather(now.context, groups, descriptor)?[0];
                 let warp = self.index as usize % 4;
-                product
-                    .rows_in_memory(warp, descriptor, |at, bytes| self.operand_in_memory(now, at, bytes))?
+                wgmma.rows_in_memory(warp, descriptor, |at, bytes| self.operand_in_memory(now, at, bytes))?
             }
         };
-        let columns = product.columns(columns, |at, bytes| self.operand_in_memory(now, at, bytes))?;
+        let columns = wgmma.columns(columns, |at, bytes| self.operand_in_memory(now, at, bytes))?;
         let chosen = match &action.metadata {
             Some((source, selector)) => {
                 let metadata = self.gather(now.context, groups, source)?;
-                Some(chosen(product.elements[0], product.k, &metadata, *selector))
+                Some(chosen(wgmma.elements[0], wgmma.k, &metadata, *selector))
             }
             None => None,
         };
@@ -215,7 +215,7 @@ impl Warp {
             true => Some(self.gather_all(now.context, groups, &action.sums)?),
             false => None,
         };
-        let sums = product.sums(rows, columns, chosen, before.as_deref());
+        let sums = wgmma.sums(rows, columns, chosen, before.as_deref());
         for g in groups {
             for (dest, values) in action.dests.iter().zip(&sums) {
                 self.write(g.frame, g.mask, dest, values);
@@ -233,11 +233,11 @@ impl Warp {
         sources.iter().map(|source| self.gather(context, groups, source)).collect()
     }
 
-    /// Bits that a product reads from shared memory, for the first lane and in its name.
+    /// Bits that a `wgmma` reads from shared memory, for the first lane and in its name.
     fn operand_in_memory(&mut self, now: &mut Now, address: u32, bytes: u32) -> Result<u64, Stop> {
         let place = (Space::Shared, u64::from(address));
         let stop = |kind| (kind, 0);
-        self.touch(now, 0, place, bytes, Touch::READ.by_agent(Kind::Products)).map_err(stop)?;
+        self.touch(now, 0, place, bytes, Touch::READ.by_agent(Kind::Wgmma)).map_err(stop)?;
         self.bytes(now, 0, place, bytes).map(|bytes| memory::load(bytes)).map_err(stop)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Decoder;
 use super::memory::OPERATIONS;
+use crate::memory::Space;
 use crate::ptx::decode::memory::atomic_function;
-use crate::ptx::memory::Space;
 use crate::sass::flight::{Closing, Combine};
 use crate::sass::program::*;
 use sass::{Kind, M, Op, Operand, Role};

@@ -1,14 +1,14 @@
-//! Products of matrices: the interpreter's, with the machine's registers.
+//! MMAs: the interpreter's, with the machine's registers.
 
 use super::Decoder;
-use crate::product::{Element, Shape, Sum, multiply, multiply_sparse, registers, registers_of_sparse};
+use crate::mma::{Element, Shape, Sum, multiply, multiply_sparse, registers, registers_of_sparse};
 use crate::sass::program::*;
 use ori::arith::Int;
 use ori::arith::float::{BF16, F16, F32, Flow, Rounding};
 use ori::arith::matrix::Accuracy;
 use sass::{Inst, Kind, M, Op, Operand, RZ};
 
-/// Rows, columns and depth of a product, by the name that an operation has for them.
+/// Rows, columns and depth of an MMA, by the name that an operation has for them.
 const SHAPES: [(M, [usize; 3]); 15] = [
     (M::_1684, [16, 8, 4]),
     (M::_1688, [16, 8, 8]),
@@ -28,7 +28,7 @@ const SHAPES: [(M, [usize; 3]); 15] = [
 ];
 
 impl Decoder<'_> {
-    pub(super) fn product(&self) -> Option<Action> {
+    pub(super) fn mma(&self) -> Option<Action> {
         let inst = self.inst;
         let plain = |operand: &Operand| !operand.is_neg() && !operand.is_abs();
         let known = inst.operands().all(|(_, operand)| plain(operand)) && self.has_no_predicates();

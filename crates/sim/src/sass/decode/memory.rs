@@ -1,10 +1,10 @@
 //! Loads, stores, atomics and copies: where their addresses and data are.
 
 use super::Decoder;
+use crate::memory::Space;
+use crate::memory::weak::{Fence, Scope, Strength};
 use crate::ptx::decode::memory::atomic_function;
-use crate::ptx::memory::Space;
 use crate::sass::program::*;
-use crate::weak::{Fence, Scope, Strength};
 use ptx::Type;
 use sass::{Inst, Kind, M, Op, Operand, Role};
 

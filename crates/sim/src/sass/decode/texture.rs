@@ -2,8 +2,8 @@
 
 use super::Decoder;
 use super::memory::size;
+use crate::memory::texture::{Outside, Read};
 use crate::sass::program::*;
-use crate::texture::{Outside, Read};
 use sass::{Kind, M, Op, Operand, RZ, Role};
 
 /// What a texture operation may have beside its name: the level, the channel, and hints.

@@ -1,9 +1,9 @@
-//! Products of a warpgroup and what orders them.
+//! MMAs of a warpgroup and what orders them.
 
 use super::Decoder;
-use crate::product::{Element, Sum};
+use crate::mma::{Element, Sum};
 use crate::sass::program::*;
-use crate::warpgroup::GroupProduct;
+use crate::warpgroup::Wgmma;
 use ori::arith::Int;
 use ori::arith::float::{BF16, E4M3, E5M2, F16, F32};
 use ori::arith::matrix::Accuracy;
@@ -17,11 +17,11 @@ impl Decoder<'_> {
         }
         self.inst.has(M::DEPBAR).then_some(())?;
         let (_, left) = self.inst.operands().nth(1)?;
-        Some(Action::WaitProducts { left: u8::try_from(left.value).ok()? })
+        Some(Action::WaitWgmma { left: u8::try_from(left.value).ok()? })
     }
 
     /// `HGMMA.64x64x16.F32 sum, rows or both descriptors, …, addend, whether it is added, gsb0`.
-    pub(super) fn product_in_group(&self) -> Option<Action> {
+    pub(super) fn wgmma(&self) -> Option<Action> {
         let inst = self.inst;
         // What REGOFFSET adds to which register is not known.
         (!inst.has(M::REGOFFSET)).then_some(())?;
@@ -41,7 +41,7 @@ impl Decoder<'_> {
         let place = inst.operands().position(|(_, operand)| operand.kind == Kind::U)?;
         let descriptors = inst.operands().nth(place)?.1.value as u8;
         let says = |name: M| inst.suffixes(place).any(|suffix| suffix == name);
-        let product = GroupProduct {
+        let wgmma = Wgmma {
             n,
             k,
             elements,
@@ -51,7 +51,7 @@ impl Decoder<'_> {
             sparse,
         };
         Some(Action::MultiplyInGroup(Box::new(MultiplyInGroup {
-            product,
+            wgmma,
             rows: rows.map(|operand| operand.value as u8),
             descriptors,
             adds: self.only_condition_or_never()?,
@@ -62,7 +62,7 @@ impl Decoder<'_> {
         })))
     }
 
-    /// Whose word of the metadata of a sparse product counts.
+    /// Whose word of the metadata of a sparse MMA counts.
     pub(super) fn selector(&self) -> u8 {
         self.operands_of(Kind::Unsigned).next().map_or(0, |operand| operand.value as u8)
     }

@@ -1,12 +1,12 @@
 //! Loads, stores, atomics and copies: the bytes at an address, lane by lane.
 
 use super::{LANES, Now, Stop, Warp, lanes_of};
+use crate::memory::weak::{Scope, Strength};
+use crate::memory::{self, Space, aligned, rank_and_offset};
 use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Space, aligned, rank_and_offset};
 use crate::ptx::program::Lanes;
 use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
 use crate::sass::program::{Address, Atomic, Dest, Load, Truth};
-use crate::weak::{Scope, Strength};
 use ori::arith::Int;
 
 /// Bytes of the largest access.

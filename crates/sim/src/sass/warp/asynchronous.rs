@@ -3,13 +3,13 @@
 use super::access::word_of;
 use super::{LANES, Next, Now, Stop, Warp, lanes_of};
 use crate::mbarrier::Mbarrier;
+use crate::memory::weak::{Scope, Strength, Who};
+use crate::memory::{self, Global, Space, aligned, rank_and_offset};
 use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Global, Space, aligned, rank_and_offset};
 use crate::ptx::program::Lanes;
 use crate::sass::cluster::Common;
 use crate::sass::flight::{Closing, Flight, Origin, Piece, Place};
 use crate::sass::program::{Address, Arrive, BulkCopy, Dest, Multiply, Source, StoreRemote, Truth};
-use crate::weak::{Scope, Strength, Who};
 
 impl Warp {
     /// The barrier at an address of shared memory, of whichever block.
@@ -245,7 +245,7 @@ impl Warp {
 
     pub(super) fn multiply(&mut self, now: &mut Now, multiply: &Multiply) -> Result<(), Stop> {
         if now.mask != u32::MAX {
-            let what = "a product of matrices without all lanes".to_string();
+            let what = "an MMA without all lanes".to_string();
             return Err((FaultKind::Undefined { what }, now.mask.trailing_zeros() as usize));
         }
         let fetch = |source: &Source| self.registers.fetch(now.context, *source);

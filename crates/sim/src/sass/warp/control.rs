@@ -1,12 +1,12 @@
 //! Where lanes go: branches, convergence, barriers of the block.
 
 use super::{Arrival, Condition, Group, LANES, Next, Now, Source, State, Stop, Warp, YIELDS, lanes_of};
+use crate::memory::weak::Scope;
 use crate::ptx::FaultKind;
 use crate::ptx::program::{Lanes, Reduction};
 use crate::sass::block::Context;
 use crate::sass::image::CODE;
 use crate::sass::program::{Action, Barrier, Dest};
-use crate::weak::Scope;
 use sass::WORD_BYTES;
 
 impl Warp {

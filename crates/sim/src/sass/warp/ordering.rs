@@ -1,10 +1,10 @@
-//! What the warp sees of memory, and others of the warp's, where [`crate::weak`] decides.
+//! What the warp sees of memory, and others of the warp's, where [`crate::memory::weak`] decides.
 
 use super::access::shared_place;
 use super::{Now, Warp};
-use crate::ptx::memory::{Global, Space};
+use crate::memory::weak::{At, Bytes, Fence, Scope, Strength, Who};
+use crate::memory::{Global, Space};
 use crate::sass::cluster::Common;
-use crate::weak::{At, Bytes, Fence, Scope, Strength, Who};
 
 impl Now<'_, '_> {
     pub(super) fn is_weak(&self) -> bool {

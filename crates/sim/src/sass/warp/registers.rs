@@ -1,7 +1,7 @@
 //! Registers of a warp, special registers, and what is computed from them.
 
 use super::{Condition, LANES, Now, POISON, PT, Source, Stop, Warp, lanes_of};
-use crate::ptx::memory::{self, Space};
+use crate::memory::{self, Space};
 use crate::ptx::program::{Lanes, WarpOperation};
 use crate::ptx::warp::together::operate;
 use crate::ptx::{FaultKind, WARPS};

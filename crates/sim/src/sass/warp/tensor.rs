@@ -1,9 +1,9 @@
 //! Copies of boxes of tensors, piece by piece.
 
 use super::{LANES, Now, Source, Stop, Warp, lanes_of};
+use crate::memory::Space;
 use crate::ptx::FaultKind;
 use crate::ptx::decode::memory::atomic_function;
-use crate::ptx::memory::Space;
 use crate::sass::flight::{Combine, Flight, Origin, Piece, Place};
 use crate::sass::program::{TensorCopy, TensorWay};
 use crate::tensor_map::{AXES, BYTES, Cell, TensorMap, readable, writable};

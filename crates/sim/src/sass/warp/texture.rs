@@ -1,12 +1,12 @@
 //! Textures and surfaces, lane by lane.
 
 use super::{LANES, Now, Source, Stop, Warp, lanes_of};
-use crate::ptx::memory::{self, Space};
+use crate::memory::texture::{self, At, Level, Read};
+use crate::memory::{self, Space};
 use crate::ptx::program::Lanes;
 use crate::sass::program::{
     Dest, ImagePlace, LevelSource, SurfaceAccess, SurfaceData, TexelStore, TextureRead,
 };
-use crate::texture::{self, At, Level, Read};
 
 impl Warp {
     /// The handle, and where each lane's place is.

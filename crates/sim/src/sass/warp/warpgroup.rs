@@ -1,13 +1,13 @@
-//! Products of a warpgroup: each warp has its rows of them.
+//! MMAs of a warpgroup: each warp has its rows of them.
 //!
-//! A product is computed when it is issued; that its registers aren't read before it is waited for is checked in time,
+//! One is computed when it is issued; that its registers aren't read before it is waited for is checked in time,
 //! as for every instruction. What it read of shared memory must still be there when it is waited for: the machine may
 //! have read it as late as that.
 
 use super::{LANES, Now, Source, Stop, Warp};
-use crate::product::{chosen, held};
+use crate::memory;
+use crate::mma::{chosen, held};
 use crate::ptx::FaultKind;
-use crate::ptx::memory;
 use crate::ptx::program::Lanes;
 use crate::sass::program::{Dest, MultiplyInGroup};
 use std::collections::VecDeque;
@@ -20,15 +20,15 @@ const ROWS: usize = 16;
 /// What was read of shared memory: address, bytes and their value.
 type Reading = (u32, u8, u32);
 
-/// Products under way.
+/// MMAs in flight.
 #[derive(Default)]
-pub struct Products {
-    open: Vec<Product>,
+pub struct InFlight {
+    open: Vec<Issued>,
     /// Groups, the oldest first.
-    closed: VecDeque<Vec<Product>>,
+    closed: VecDeque<Vec<Issued>>,
 }
 
-struct Product {
+struct Issued {
     /// The instruction.
     index: u32,
     readings: Vec<Reading>,
@@ -42,7 +42,7 @@ impl Warp {
         index: u32,
     ) -> Result<(), Stop> {
         if now.mask != u32::MAX {
-            let what = "a product of matrices without all lanes".to_string();
+            let what = "a wgmma without all lanes".to_string();
             return Err((FaultKind::Undefined { what }, now.mask.trailing_zeros() as usize));
         }
         let descriptor = |warp: &Warp, side: u8| {
@@ -50,11 +50,11 @@ impl Warp {
             warp.registers.fetch_uniform(now.context, Source::Uniform { first, words: 2 })
         };
         let (for_rows, for_columns) = (descriptor(self, 0)?, descriptor(self, 1)?);
-        let product = &multiply.product;
-        let [left, _, to] = product.elements;
+        let wgmma = &multiply.wgmma;
+        let [left, _, to] = wgmma.elements;
         let rank = now.context.rank as usize;
         let mut readings = Vec::new();
-        // `ptxas -O0` waits for products with one more, which takes what the system keeps at 0 for its operands.
+        // `ptxas -O0` waits for MMAs with one more, which takes what the system keeps at 0 for its operands.
         let waits = for_rows == 0 && for_columns == 0;
         let mut read = |address: u32, bytes: u32| {
             if waits {
@@ -70,28 +70,28 @@ impl Warp {
         };
         let rows = match multiply.rows {
             Some(first) => {
-                let elements = ROWS * product.k / if product.sparse { 2 } else { 1 };
+                let elements = ROWS * wgmma.k / if wgmma.sparse { 2 } else { 1 };
                 let registers = self.run_of(first, held(elements, left));
-                product.rows_in_registers(&registers)
+                wgmma.rows_in_registers(&registers)
             }
-            None => product.rows_in_memory(self.index as usize % WARPS, for_rows, &mut read)?,
+            None => wgmma.rows_in_memory(self.index as usize % WARPS, for_rows, &mut read)?,
         };
-        let columns = product.columns(for_columns, &mut read)?;
+        let columns = wgmma.columns(for_columns, &mut read)?;
         let adds = self.registers.holds(multiply.adds, now.mask) != 0;
-        let before = adds.then(|| self.run_of(multiply.addend, held(ROWS * product.n, to)));
+        let before = adds.then(|| self.run_of(multiply.addend, held(ROWS * wgmma.n, to)));
         let chosen = multiply.metadata.map(|(register, selector)| {
             let metadata = self.registers.general(register, 0).map(u64::from);
-            chosen(left, product.k, &metadata, selector.into())
+            chosen(left, wgmma.k, &metadata, selector.into())
         });
-        let sums = product.sums(rows, columns, chosen, before.as_deref());
+        let sums = wgmma.sums(rows, columns, chosen, before.as_deref());
         for (word, values) in sums.iter().enumerate() {
             let dest = Dest::General(multiply.dest.saturating_add(word as u8));
             self.registers.write(now.mask, dest, 1, values);
         }
-        self.products.open.push(Product { index, readings });
+        self.in_flight.open.push(Issued { index, readings });
         if multiply.closes {
-            let group = std::mem::take(&mut self.products.open);
-            self.products.closed.push_back(group);
+            let group = std::mem::take(&mut self.in_flight.open);
+            self.in_flight.closed.push_back(group);
         }
         Ok(())
     }
@@ -100,20 +100,20 @@ impl Warp {
         (0..count).map(|word| self.registers.general(first, word).map(u64::from)).collect()
     }
 
-    /// Products are done but for the last few groups: what they read must not have changed.
-    pub(super) fn await_products(&mut self, now: &mut Now, left: usize) -> Result<(), Stop> {
+    /// MMAs are done but for the last few groups: what they read must not have changed.
+    pub(super) fn await_wgmma(&mut self, now: &mut Now, left: usize) -> Result<(), Stop> {
         let rank = now.context.rank as usize;
-        while self.products.closed.len() > left {
-            for product in self.products.closed.pop_front().into_iter().flatten() {
-                let changed = product.readings.iter().find(|(address, bytes, value)| {
+        while self.in_flight.closed.len() > left {
+            for issued in self.in_flight.closed.pop_front().into_iter().flatten() {
+                let changed = issued.readings.iter().find(|(address, bytes, value)| {
                     let found = now.common.shared_bytes(rank, (*address).into(), (*bytes).into());
                     found.is_none_or(|bytes| memory::load(bytes) as u32 != *value)
                 });
                 if let Some((address, ..)) = changed {
-                    let place = now.context.program.place(product.index as usize);
+                    let place = now.context.program.place(issued.index as usize);
                     let place = place.map_or(String::new(), |place| format!("{:#x}", place.site.address));
                     let what = format!(
-                        "shared memory at {address:#x} was written while the product at {place} was under way"
+                        "shared memory at {address:#x} was written while the wgmma at {place} was in flight"
                     );
                     return Err((FaultKind::Undefined { what }, now.mask.trailing_zeros() as usize % LANES));
                 }

@@ -2,8 +2,8 @@
 //!
 //! What is certain is decided by looking at straight code alone. `BSSY` and a branch under a predicate follow each other,
 //! and the predicate is computed, in the code before without a branch, from the index of the thread: some threads go
-//! on behind the branch, others to its target, and both come to `BSYNC`. Uniform registers that are read from the
-//! target on, or behind `BSYNC` where no code lies between, must not be written on the way on.
+//! on after the branch, others to its target, and both come to `BSYNC`. Uniform registers that are read from the
+//! target on, or after `BSYNC` where no code lies between, must not be written on the way on.
 
 use super::{Mutant, What, target};
 use sass::model::{Model, Touch};
@@ -85,12 +85,12 @@ fn is_entry(inst: &Inst) -> bool {
     inst.op() == Op::BSSY
 }
 
-/// Uniform registers that threads read which come to the target of the branch: there, or behind BSYNC at once.
+/// Uniform registers that threads read which come to the target of the branch: there, or after BSYNC at once.
 fn reads(model: &Model, insts: &[Inst], target: usize) -> Vec<(usize, usize)> {
-    let behind = target + usize::from(insts.get(target).is_some_and(|inst| inst.op() == Op::BSYNC));
+    let after = target + usize::from(insts.get(target).is_some_and(|inst| inst.op() == Op::BSYNC));
     let mut written: Vec<usize> = Vec::new();
     let mut found = Vec::new();
-    for at in straight(insts, behind) {
+    for at in straight(insts, after) {
         for touch in model.touches(&insts[at]).filter(|touch| matches!(touch.file, Kind::U)) {
             match touch.role {
                 Role::Use => {

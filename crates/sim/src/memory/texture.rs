@@ -17,12 +17,13 @@ pub use cube::divided;
 pub use level::Level;
 pub use surface::{Outside, locate, store};
 
-use crate::ptx::FaultKind;
-use crate::ptx::memory::{Global, load};
+use crate::fault::FaultKind;
+use crate::memory::{Global, load};
 use ori::arith::{Flow, convert, float};
 
 /// What one channel of a texel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants are named as PTX names them")]
 pub enum Channel {
     U8,
     U16,
@@ -35,6 +36,7 @@ pub enum Channel {
 }
 
 impl Channel {
+    /// Bytes of one channel.
     pub fn bytes(self) -> u32 {
         match self {
             Channel::U8 | Channel::S8 => 1,
@@ -60,6 +62,7 @@ pub enum Beyond {
 /// How places that are floats become texels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampler {
+    /// What is outside of the image.
     pub beyond: Beyond,
     /// The image goes from 0 to 1, whatever its size.
     pub normalised: bool,
@@ -67,6 +70,7 @@ pub struct Sampler {
     pub linear: bool,
     /// So are the two levels around one that is asked for.
     pub linear_levels: bool,
+    /// The color outside, where there is one.
     pub border: [f32; 4],
     /// Channels of 8 and 16 bits are read as the integers that they are, not as fractions of the largest.
     pub as_integers: bool,
@@ -77,6 +81,7 @@ pub struct Sampler {
 pub enum Planes {
     /// Its third axis.
     Depth,
+    /// Images of their own.
     Layers,
     /// Of cubes, six for each: +x, -x, +y, -y, +z, -z.
     Faces,
@@ -96,17 +101,21 @@ impl Planes {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+/// An image in global memory.
 pub struct Image {
     /// The first texel's. Texels lie side by side, row by row, plane by plane, level by level.
     pub address: u64,
     /// Width, height, and number of planes; 1 along axes that the image hasn't got.
     pub sizes: [u32; 3],
+    /// What its planes are.
     pub planes: Planes,
     /// Each half as large as the one before along every axis, and no less than a texel; 1 without mipmaps.
     pub levels: u32,
+    /// What a channel is.
     pub channel: Channel,
     /// 1, 2 or 4.
     pub channels: u32,
+    /// How it is sampled.
     pub sampler: Sampler,
 }
 
@@ -115,17 +124,25 @@ pub struct Image {
 pub struct Description<'a> {
     /// As PTX calls it: `f32`.
     pub channel: &'a str,
+    /// Channels of a texel: 1, 2 or 4.
     pub channels: u32,
     /// As many as the image has axes; the last one is the number of layers if it is layered, of faces if it is a cube.
     pub sizes: &'a [u32],
+    /// Are there layers?
     pub layered: bool,
+    /// Is it a cube?
     pub cube: bool,
+    /// Levels; 1 without mipmaps.
     pub levels: u32,
     /// `wrap`, `clamp`, `mirror` or `border`.
     pub beyond: &'a str,
+    /// The image goes from 0 to 1, whatever its size.
     pub normalised: bool,
+    /// Texels around a place are mixed.
     pub linear: bool,
+    /// So are the two levels around one that is asked for.
     pub linear_levels: bool,
+    /// Channels are read as the integers that they are.
     pub as_integers: bool,
 }
 
@@ -160,12 +177,15 @@ pub enum Read {
 /// Where in an image: the coordinates as they are in registers, 0 along axes that the instruction hasn't got.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct At {
+    /// Of an image with layers.
     pub layer: u32,
+    /// By axis.
     pub coordinates: [u32; 3],
     /// How many coordinates the machine's instruction has.
     pub axes: usize,
     /// They are a direction from the middle of a cube.
     pub is_direction: bool,
+    /// Of a mipmap.
     pub level: Level,
 }
 
@@ -261,7 +281,7 @@ impl Image {
         Image { address, sizes: sizes_of(number), levels: 1, ..self.clone() }
     }
 
-    /// What a query gives of a level's width, height and depth. An H200 counts layers as the axis behind the others, and
+    /// What a query gives of a level's width, height and depth. An H200 counts layers as the axis after the others, and
     /// says 0 of axes that there are none of. (One plane is taken for none, and layers of one row for lines.)
     pub fn size_of_level(&self, number: u32, axis: usize) -> Result<u32, FaultKind> {
         let sizes = self.level(self.level_number(Level::Number(number))?).sizes;

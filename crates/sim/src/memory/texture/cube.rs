@@ -4,7 +4,7 @@
 //! directions to the edges between faces, nor how the machine divides; where that decides, the read is refused.
 
 use super::{Image, Place, undefined};
-use crate::ptx::FaultKind;
+use crate::fault::FaultKind;
 use ori::arith::approx::{Function, compute};
 use ori::arith::float::{F32, Flow};
 

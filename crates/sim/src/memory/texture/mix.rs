@@ -10,19 +10,19 @@
 //!   integers is not known.
 
 use super::{At, Beyond, Channel, Image, Place, undefined};
-use crate::ptx::FaultKind;
-use crate::ptx::memory::Global;
+use crate::fault::FaultKind;
+use crate::memory::Global;
 
 /// The weights of a linear filter are so many parts of one.
 pub(super) const WEIGHTS: i64 = 256;
 
-/// Bits of floats behind the largest one's last that are kept.
+/// Bits of floats after the largest one's last that are kept.
 const GUARD_BITS: i32 = 4;
 
 /// How channels are added up.
 #[derive(Clone, Copy)]
 enum Arithmetic {
-    /// Floats with so many bits behind the point.
+    /// Floats with so many bits after the point.
     Floats { mantissa: i32 },
     /// Integers, of which so many stand for one; those of the image are so many times smaller.
     Fractions { one: f64, scale: f64 },

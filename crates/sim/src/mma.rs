@@ -1,12 +1,12 @@
-//! Products of matrices: which lane and register has which element, and what is done with them. The interpreter and the
-//! simulator share them; so do the products of a warp (mma) and of a warpgroup (wgmma), of which each warp has a part.
+//! Matrix multiply-accumulate: which lane and register has which element, and what is done with them. The interpreter and the
+//! simulator share them; so do those of a warp (`mma`) and of a warpgroup (`wgmma`), of which each warp has a part.
 //!
 //! All fragments follow one rule. Lane `l` is in row (or column) `l / 4` of a group of eight; along the other axis
 //! each register has the elements that fit into it, at `l % 4`. Further registers of a left operand are first eight
 //! rows down, then on to the right; those of a right operand go on along `k`. A sum has pairs of columns, first eight
 //! rows down, then on to the right.
 
-use crate::ptx::program::{LANES, Lanes, WholeFunction};
+use crate::lanes::{LANES, Lanes, WholeFunction};
 use ori::arith::Int;
 use ori::arith::convert::float_to_float;
 use ori::arith::float::{F16, F32, Flow, Format};
@@ -53,7 +53,7 @@ pub struct Shape {
     pub k: usize,
 }
 
-/// What a product does with a row and a column.
+/// What an MMA does with a row and a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sum {
     /// The format of the sum, and how it is formed.
@@ -71,7 +71,7 @@ pub enum Sum {
 }
 
 /// Rows and columns, taken apart.
-pub struct Products {
+pub struct Mma {
     /// Elements of a row, which may be fewer than those of a column.
     row: usize,
     column: usize,
@@ -88,9 +88,9 @@ enum Kind {
     Bits { a: Vec<u64>, b: Vec<u64>, operation: fn(u64, u64) -> u64 },
 }
 
-impl Products {
+impl Mma {
     /// `a` has rows and `b` has columns, each of `k` elements side by side.
-    pub fn new(sum: Sum, [left, right]: [Element; 2], k: usize, a: Vec<u64>, b: Vec<u64>) -> Products {
+    pub fn new(sum: Sum, [left, right]: [Element; 2], k: usize, a: Vec<u64>, b: Vec<u64>) -> Mma {
         let kind = match sum {
             Sum::Float(to, accuracy) => {
                 Kind::Floats { a: factors(left, &a), b: factors(right, &b), to, accuracy }
@@ -103,12 +103,12 @@ impl Products {
             Sum::Xor => Kind::Bits { a, b, operation: |a, b| a ^ b },
             Sum::And => Kind::Bits { a, b, operation: |a, b| a & b },
         };
-        Products { row: k, column: k, chosen: None, kind }
+        Mma { row: k, column: k, chosen: None, kind }
     }
 
     /// Rows have half of the elements; the others are zero. `chosen` says for each where in the row it is.
-    pub fn sparse(self, chosen: Vec<usize>) -> Products {
-        Products { row: self.column / 2, chosen: Some(chosen), ..self }
+    pub fn sparse(self, chosen: Vec<usize>) -> Mma {
+        Mma { row: self.column / 2, chosen: Some(chosen), ..self }
     }
 
     /// The sum of `c` and the products of a row and a column.
@@ -207,18 +207,13 @@ fn columns_of(registers: &[Lanes], element: Element, columns: usize, k: usize) -
 }
 
 /// The sums of a warp, in registers: `rows` by `columns` of them. Without `c` they begin at zero.
-pub fn sums_of(
-    products: &Products,
-    element: Element,
-    [rows, columns]: [usize; 2],
-    c: Option<&[Lanes]>,
-) -> Vec<Lanes> {
+pub fn sums_of(mma: &Mma, element: Element, [rows, columns]: [usize; 2], c: Option<&[Lanes]>) -> Vec<Lanes> {
     let mut out = vec![[0; LANES]; held(rows * columns, element)];
     for row in 0..rows {
         for column in 0..columns {
             let place = place_in_c(rows, element, row, column);
             let before = c.map_or(0, |registers| element_at(registers, element, place));
-            out[place.1][place.0] |= products.at(row, column, before) << (place.2 * element.bits());
+            out[place.1][place.0] |= mma.at(row, column, before) << (place.2 * element.bits());
         }
     }
     out
@@ -256,7 +251,7 @@ pub fn chosen(element: Element, k: usize, metadata: &Lanes, selector: usize) -> 
     places
 }
 
-/// A sparse product of a warp: the metadata come behind the other operands.
+/// A sparse MMA of a warp: the metadata come after the other operands.
 pub fn multiply_sparse(shape: Shape, [a, b, c]: [Element; 3], sum: Sum, selector: usize) -> WholeFunction {
     let Shape { m, n, k } = shape;
     let first_b = held(m * k / 2, a);
@@ -264,13 +259,13 @@ pub fn multiply_sparse(shape: Shape, [a, b, c]: [Element; 3], sum: Sum, selector
     let last = first_c + held(m * n, c);
     Box::new(move |inputs| {
         let (rows, columns) = (rows_of(inputs, a, m, k / 2), columns_of(&inputs[first_b..], b, n, k));
-        let products = Products::new(sum, [a, b], k, rows, columns);
-        let products = products.sparse(chosen(a, k, &inputs[last], selector));
-        sums_of(&products, c, [m, n], Some(&inputs[first_c..last]))
+        let mma = Mma::new(sum, [a, b], k, rows, columns);
+        let mma = mma.sparse(chosen(a, k, &inputs[last], selector));
+        sums_of(&mma, c, [m, n], Some(&inputs[first_c..last]))
     })
 }
 
-/// Registers of the three operands of a sparse product, without the metadata.
+/// Registers of the three operands of a sparse MMA, without the metadata.
 pub fn registers_of_sparse(shape: Shape, [a, b, c]: [Element; 3]) -> usize {
     held(shape.m * shape.k / 2, a) + held(shape.k * shape.n, b) + held(shape.m * shape.n, c)
 }
@@ -286,7 +281,7 @@ pub fn held_by_quads(element: Element) -> usize {
     8 / element.count()
 }
 
-/// `mma.m8n8k4` of f16: lanes `4 q` to `4 q + 3` and those sixteen further on have product `q` of four. A lane of the
+/// `mma.m8n8k4` of f16: lanes `4 q` to `4 q + 3` and those sixteen further on have MMA `q` of four. A lane of the
 /// upper half has what is four rows down or four columns to the right. The elements of the sum and of the result may
 /// differ.
 pub fn multiply_quads(layouts: [Layout; 2], [c, d]: [Element; 2], to: Format) -> WholeFunction {
@@ -395,24 +390,24 @@ pub fn multiply_tiles(
         let rows = left.lines(&inputs[..first_b], false);
         let columns = right.lines(&inputs[first_b..first_c], true);
         let before = addend.lines(&inputs[first_c..first_c + registers[2]], false);
-        let products = Products::new(sum, [a, b], k, rows, columns);
+        let mma = Mma::new(sum, [a, b], k, rows, columns);
         let mut results = vec![[0; LANES]; out.registers()];
         for ((lane, register, index), row, column) in out.places(results.len()) {
-            let value = products.at(row, column, converted(c, d, before[row * n + column]));
+            let value = mma.at(row, column, converted(c, d, before[row * n + column]));
             results[register][lane] |= value << (index * d.bits());
         }
         results
     })
 }
 
-/// A product of a warp, all operands in registers.
+/// An MMA of a warp, all operands in registers.
 pub fn multiply(shape: Shape, [a, b, c]: [Element; 3], sum: Sum) -> WholeFunction {
     let Shape { m, n, k } = shape;
     let first_b = held(m * k, a);
     let first_c = first_b + held(k * n, b);
     Box::new(move |inputs| {
         let (rows, columns) = (rows_of(inputs, a, m, k), columns_of(&inputs[first_b..], b, n, k));
-        let products = Products::new(sum, [a, b], k, rows, columns);
-        sums_of(&products, c, [m, n], Some(&inputs[first_c..]))
+        let mma = Mma::new(sum, [a, b], k, rows, columns);
+        sums_of(&mma, c, [m, n], Some(&inputs[first_c..]))
     })
 }

@@ -1,13 +1,15 @@
 //! The state spaces: bytes, where they are, and which addresses are good.
 //!
 //! Global memory is a list of allocations with gaps between them, so that an access past the end of one never
-//! lands in another. A generic address of another space is in that space's window.
+//! lands in another. A generic address of another space is in that space's window. [`texture`] reads and writes the images
+//! that lie in it, [`weak`] says what threads see of each other's stores where that is not simply memory.
 
-use super::cluster::ClusterBarrier;
-use super::fault::FaultKind;
-use super::races::Races;
-use crate::texture::Image;
-use crate::weak::Weak;
+pub mod texture;
+pub mod weak;
+
+use crate::fault::FaultKind;
+use texture::Image;
+use weak::Weak;
 
 /// A state space, or generic addressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,17 +86,8 @@ pub fn rank_and_offset(address: u64) -> (usize, u64) {
     ((address >> RANK_SHIFT) as usize, address & OFFSET_IN_BLOCK)
 }
 
-/// What the threads of a cluster share.
-pub struct Memory<'m> {
-    pub global: &'m mut Global,
-    /// Of each block, by its rank.
-    pub shared: &'m mut [Vec<u8>],
-    pub barrier: &'m mut ClusterBarrier,
-    /// Questions to barriers in memory that were answered in the negative since memory was last written.
-    pub vain: &'m mut u64,
-    /// Accesses of shared memory, if someone wants to know which ones race.
-    pub races: Option<&'m mut Races>,
-}
+/// Shared memory of a block, of the largest GPU.
+pub const SHARED_LIMIT: u32 = 228 << 10;
 
 /// Bytes that a window spans, and what it is aligned to.
 pub const WINDOW: u64 = 1 << 32;

@@ -10,12 +10,13 @@
 
 use super::mix::WEIGHTS;
 use super::{Image, undefined};
-use crate::ptx::FaultKind;
+use crate::fault::FaultKind;
 
 /// What an instruction says about the level.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Level {
     #[default]
+    /// The largest.
     First,
     /// Of a fetch by number.
     Number(u32),

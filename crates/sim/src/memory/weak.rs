@@ -15,14 +15,14 @@
 //!
 //! | rule | why |
 //! |---|---|
-//! | a release of a scope (MEMBAR, BAR, SYNCS.ARRIVE) empties the store buffer to its level; of the device, it takes along what the agent has acquired from its block | cumulativity: PTX ISA, "Causality order"; ptxas writes MEMBAR.ALL.GPU behind `bar.sync` for all threads' stores |
-//! | an acquire of the block (BAR, MEMBAR, a strong load, an atomic, LDS, SYNCS.PHASECHK) moves the block view, and takes over what others of the block acquired of the device before they released | `ld.acquire.cta` is a strong load and nothing else in ptxas's code; a barrier behind `ld.acquire.gpu` of one thread serves all |
+//! | a release of a scope (MEMBAR, BAR, SYNCS.ARRIVE) empties the store buffer to its level; of the device, it takes along what the agent has acquired from its block | cumulativity: PTX ISA, "Causality order"; ptxas writes MEMBAR.ALL.GPU after `bar.sync` for all threads' stores |
+//! | an acquire of the block (BAR, MEMBAR, a strong load, an atomic, LDS, SYNCS.PHASECHK) moves the block view, and takes over what others of the block acquired of the device before they released | `ld.acquire.cta` is a strong load and nothing else in ptxas's code; a barrier after `ld.acquire.gpu` of one thread serves all |
 //! | an acquire of the device (CCTL.IVALL) moves the device view | `ld.acquire.gpu` is LDG.STRONG.GPU and CCTL.IVALL: the first-level cache is not coherent |
 //! | strong loads and atomics read the newest value that is visible | PTX ISA, "Coherence" |
 //! | strong stores may stay in the buffer for some turns, in no order among each other | `st.relaxed` is STG.STRONG without MEMBAR; without MEMBAR.SC, store buffering is allowed |
 //! | loads of shared memory read the newest visible value, and acquire | `ld.acquire.cta.shared` is LDS and nothing else |
 //! | accesses of one word by one agent are in order | PTX ISA, "Coherence", and a warp's pipeline |
-//! | asynchronous units read and write at the device level, when they are waited for | PTX ISA, "Async proxy"; CCTL.IVALL behind `cp.async.bulk.wait_group` |
+//! | asynchronous units read and write at the device level, when they are waited for | PTX ISA, "Async proxy"; CCTL.IVALL after `cp.async.bulk.wait_group` |
 //! | LDGSTS lands in the store buffer of its warp | `cp.async.wait_group` makes copies visible to the executing thread |
 //!
 //! Not modelled: proxies (a lost FENCE.VIEW.ASYNC between other agents is found only as far as it empties a buffer),
@@ -30,7 +30,7 @@
 //! scopes between block and device.
 
 use crate::generate::random::Random;
-use crate::ptx::memory::Global;
+use crate::memory::Global;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Bytes of a word of the log.
@@ -533,7 +533,7 @@ impl Order {
         self.warps != Choice::Random || self.lanes == Choice::Random
     }
 
-    /// Does the turn end behind an access of memory, or behind an operation that orders some? For how many rounds?
+    /// Does the turn end after an access of memory, or after an operation that orders some? For how many rounds?
     pub fn interrupts(&mut self, orders: bool) -> Option<u32> {
         let percent = if orders { 50 } else { 12 };
         let interrupts = self.warps == Choice::Random && self.random.chance(percent);

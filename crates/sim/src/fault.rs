@@ -7,61 +7,86 @@ use std::fmt;
 pub struct Fault {
     /// The line of the PTX source, from 1; 0 where no line is to blame.
     pub line: u32,
+    /// What it was.
     pub kind: FaultKind,
+    /// The thread, where one is to blame.
     pub thread: Option<Thread>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A thread of a grid.
 pub struct Thread {
+    /// Where its block is in the grid.
     pub block: [u32; 3],
+    /// Where it is in its block.
     pub thread: [u32; 3],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+/// What can go wrong.
 pub enum FaultKind {
     /// Nothing is allocated there.
     OutOfBounds {
+        /// The state space.
         space: &'static str,
+        /// The address in it.
         address: u64,
+        /// The bytes of the access.
         bytes: u32,
     },
+    /// The address is no multiple of what is accessed.
     Misaligned {
+        /// The state space.
         space: &'static str,
+        /// The address in it.
         address: u64,
+        /// The bytes of the access.
         bytes: u32,
     },
+    /// A register is read before it is written.
     Uninitialised {
+        /// Its name.
         register: String,
     },
     /// All threads wait, and not all that must come can come.
     Deadlock {
+        /// What they wait for.
         what: String,
     },
     /// A lane that is not in its own member mask, a barrier number out of range: what PTX leaves undefined.
     Undefined {
+        /// What it is.
         what: String,
     },
     /// Two accesses of shared memory without an order; `line` is that of the other one.
     Race {
+        /// The two accesses.
         what: String,
+        /// The line of the other one.
         line: u32,
     },
+    /// `trap`.
     Trap,
     /// Calls too deep, or too much local memory in them.
     StackOverflow,
     /// A call of what is not a function, or of one without a body.
     BadCall {
+        /// What is called.
         target: String,
     },
     /// No end after so many instructions.
     StepLimit {
+        /// How many were done.
         steps: u64,
     },
+    /// What the executor does not do.
     Unsupported {
+        /// What it is.
         what: String,
     },
     /// The launch itself: no such kernel, parameters of the wrong size.
     Launch {
+        /// What is wrong with it.
         what: String,
     },
 }

@@ -1,6 +1,6 @@
-//! Where the threads of a warp may part, and what each part may run until they meet again.
+//! Where the threads of a warp may diverge, and what each side may run until they converge.
 //!
-//! Threads part at a branch whose condition, or whose target, may differ between threads that are together there. Those
+//! Threads diverge at a branch whose condition, or whose target, may differ between threads that are together there. Those
 //! of each side then run by themselves, in any order, up to where they wait for the others: BSYNC with a barrier that
 //! all of them have entered and none has left (BREAK), and WARPSYNC.ALL.
 //!
@@ -9,9 +9,9 @@
 //!   instructions; votes, and what is read from one address, are the same for all that run them together;
 //! * so does what is computed from something that differs;
 //! * where the threads of two sides come together, so does every register and every word of the stack that was written
-//!   since they parted, unless it holds a value from before or a constant (`values.rs`).
+//!   since they diverged, unless it holds a value from before or a constant (`values.rs`).
 //!
-//! A branch that is only taken by all threads or by none (BRA.U, BRA.DIV, BRA.CONV) parts nobody, nor does EXIT: those
+//! A branch that is only taken by all threads or by none (BRA.U, BRA.DIV, BRA.CONV) is not divergent, nor is EXIT: those
 //! who stay are still together.
 
 use super::flow::{Context, Contexts, Flow};
@@ -29,7 +29,7 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// Where each goes: targets first, then the next block.
     pub to: Vec<Vec<usize>>,
-    /// Those that are entered from outside of the section, or by nobody that is known.
+    /// Those that are entered from outside of the section, or by no instruction that is known.
     pub entries: Vec<usize>,
 }
 
@@ -129,8 +129,8 @@ pub struct Side {
     pub stops: Vec<usize>,
 }
 
-/// A branch at which threads part.
-pub struct Parting {
+/// A branch at which threads diverge.
+pub struct Divergence {
     pub sides: Vec<Side>,
 }
 
@@ -164,27 +164,27 @@ impl<'a> Threads<'a> {
         threads
     }
 
-    /// Numbers the values, so that not all that is written where threads have parted counts as different.
+    /// Numbers the values, so that not all that is written where threads have diverged counts as different.
     pub fn number_values(&mut self) {
         self.values = Some(Values::new(&self.code.insts, &self.touches, self.flow, self.graph));
     }
 
-    /// Every branch at which threads may part.
-    pub fn partings(&self) -> Vec<Parting> {
-        let mut partings: BTreeMap<usize, Parting> = BTreeMap::new();
+    /// Every branch at which threads may diverge.
+    pub fn divergences(&self) -> Vec<Divergence> {
+        let mut divergences: BTreeMap<usize, Divergence> = BTreeMap::new();
         // By node: registers that differ there because threads come together.
         let mut mixed = vec![Registers::default(); self.graph.nodes.len()];
         let mut stack = Stack::default();
         loop {
-            let before = (partings.len(), stack.clone());
-            partings.values().for_each(|parting| self.mix(parting, &mut mixed, &mut stack));
+            let before = (divergences.len(), stack.clone());
+            divergences.values().for_each(|divergence| self.mix(divergence, &mut mixed, &mut stack));
             for (node, differs) in self.differing(&mixed, &mut stack).into_iter().enumerate() {
-                if !partings.contains_key(&node) && self.parts(node, &differs) {
-                    partings.insert(node, self.part(node));
+                if !divergences.contains_key(&node) && self.diverges(node, &differs) {
+                    divergences.insert(node, self.divergence_at(node));
                 }
             }
-            if before == (partings.len(), stack.clone()) {
-                return partings.into_values().collect();
+            if before == (divergences.len(), stack.clone()) {
+                return divergences.into_values().collect();
             }
         }
     }
@@ -248,7 +248,7 @@ impl<'a> Threads<'a> {
         ends
     }
 
-    /// What differs behind an instruction.
+    /// What differs after an instruction.
     fn differ(&self, index: usize, state: &mut Registers, stack: &mut Stack) {
         let (inst, touches) = (&self.code.insts[index], &self.touches[index]);
         let is_read = |touch: &&Touch| touch.role == Role::Use;
@@ -277,8 +277,8 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// May threads part at the end of a node?
-    fn parts(&self, node: usize, differs: &Registers) -> bool {
+    /// May threads diverge at the end of a node?
+    fn diverges(&self, node: usize, differs: &Registers) -> bool {
         let Some(last) = self.insts(node).last() else { return false };
         let inst = &self.code.insts[last];
         let together = [M::U, M::DIV, M::CONV].into_iter().any(|m| inst.has(m));
@@ -290,13 +290,13 @@ impl<'a> Threads<'a> {
             && reads().any(|touch| touch.registers().any(|r| differs.contains(r)))
     }
 
-    fn part(&self, node: usize) -> Parting {
+    fn divergence_at(&self, node: usize) -> Divergence {
         let barriers = &self.barriers[self.graph.block(node)];
         // Who has left a barrier doesn't come there, and is not waited for.
         let left = barriers.left_by_taken | barriers.left_by_others;
         let entered = self.entered[node];
         let common = Entered { now: entered.now & !left, kept: entered.kept & !left };
-        Parting { sides: self.graph.to[node].iter().map(|&start| self.side(start, common)).collect() }
+        Divergence { sides: self.graph.to[node].iter().map(|&start| self.side(start, common)).collect() }
     }
 
     /// All that threads may run from a node on, before a barrier that they have in common with others.
@@ -323,11 +323,11 @@ impl<'a> Threads<'a> {
     }
 
     /// Where threads of several sides come together, what any of them has written differs, unless it is from before.
-    fn mix(&self, parting: &Parting, mixed: &mut [Registers], stack: &mut Stack) {
+    fn mix(&self, divergence: &Divergence, mixed: &mut [Registers], stack: &mut Stack) {
         let mut written = Registers::default();
         let mut words: BTreeSet<i64> = BTreeSet::new();
         let mut visits = vec![0; self.graph.nodes.len()];
-        for side in &parting.sides {
+        for side in &divergence.sides {
             for node in &side.nodes {
                 visits[*node] += 1;
                 written.add(&self.written[self.graph.block(*node)]);
@@ -339,10 +339,10 @@ impl<'a> Threads<'a> {
                     }
                 }
             }
-            // Behind the place where they wait for each other.
-            let behind: BTreeSet<usize> =
+            // After the place where they wait for each other.
+            let after: BTreeSet<usize> =
                 side.stops.iter().flat_map(|stop| &self.graph.to[*stop]).copied().collect();
-            behind.into_iter().for_each(|node| visits[node] += 1);
+            after.into_iter().for_each(|node| visits[node] += 1);
         }
         let nodes = |least: usize| visits.iter().enumerate().filter(move |(_, count)| **count >= least);
         let known = self.values.as_ref().map(|values| {

@@ -6,15 +6,17 @@
 //! refused, as are NaNs but for the one that was stored there.
 
 use super::{At, Channel, Image, find, undefined};
-use crate::ptx::FaultKind;
-use crate::ptx::memory::{self, Global};
+use crate::fault::FaultKind;
+use crate::memory::{self, Global};
 use ori::arith::convert;
 use ori::arith::float::{self, Flow, Rounding};
 
 /// What an access of a surface does outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
+    /// The kernel stops.
     Trap,
+    /// It goes to the nearest texel.
     Clamp,
     /// Reads zeros, writes nothing.
     Zero,

@@ -1,0 +1,234 @@
+//! Every idiom of `selects.rs`, `shifts.rs` and of constant doubles: it is found, and computes the same for random words
+//! and those at the edges of types.
+
+use super::*;
+
+/// Emits an idiom on three random words (and pairs) and gives the words to store.
+type Idiom = fn(&mut Program, [Arg; 3]) -> Vec<Value>;
+
+const WORD: [(File, u8); 1] = [(File::R, 1)];
+const PREDICATE: [(File, u8); 1] = [(File::P, 1)];
+const PT: Arg = Arg::True(true);
+
+fn shifted(p: &mut Program, left: bool, x: Arg, n: i64) -> Arg {
+    match left {
+        true => p.emit(sass::Op::SHF, &[M::L, M::U32], &WORD, &[x, Arg::Imm(n), RZ]).into(),
+        false => p.emit(sass::Op::SHF, &[M::R, M::U32, M::HI], &WORD, &[RZ, Arg::Imm(n), x]).into(),
+    }
+}
+
+fn lop3(p: &mut Program, a: Arg, b: Arg, table: i64) -> Value {
+    p.emit(sass::Op::LOP3, &[M::LUT], &WORD, &[a, b, RZ, Arg::Imm(table), Arg::True(false)])
+}
+
+fn min_max(p: &mut Program, modifiers: &[M], a: Arg, b: Arg, is_min: bool) -> Arg {
+    p.emit(sass::Op::VIMNMX, modifiers, &WORD, &[a, b, Arg::True(is_min)]).into()
+}
+
+fn integer_select(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
+    let relation = p.random.one(&[M::LT, M::LE, M::GT, M::GE]);
+    let modifiers: &[M] = p.random.one(&[&[M::AND][..], &[M::U32, M::AND]]);
+    let b = if p.random.below(3) == 0 { Arg::Imm(p.random.one(&IMMEDIATES)) } else { b };
+    let test = p.emit(sass::Op::ISETP, &[&[relation], modifiers].concat(), &PREDICATE, &[PT, a, b, PT]);
+    let test = if p.random.below(2) == 0 { Arg::from(test) } else { Arg::not(test) };
+    let args = if p.random.below(2) == 0 { [a, b, test] } else { [b, a, test] };
+    vec![p.emit(sass::Op::SEL, &[], &WORD, &args)]
+}
+
+fn float_select(p: &mut Program, [a, _, _]: [Arg; 3]) -> Vec<Value> {
+    let limits =
+        [0, 0x8000_0000u32, 0x3f80_0000, 0x7f80_0000, 0x7fc0_0000, 1].map(|b| Arg::Imm(b as i32 as i64));
+    let limit = p.random.one(&limits);
+    let relations = [M::LT, M::LE, M::GT, M::GE, M::LTU, M::LEU, M::GTU, M::GEU];
+    let relation = p.random.one(&relations);
+    let test = p.emit(sass::Op::FSETP, &[relation, M::AND], &PREDICATE, &[PT, a, limit, PT]);
+    let test = if p.random.below(2) == 0 { Arg::from(test) } else { Arg::not(test) };
+    let args = if p.random.below(2) == 0 { [a, limit, test] } else { [limit, a, test] };
+    vec![p.emit(sass::Op::SEL, &[], &WORD, &args)]
+}
+
+fn predicate_in_word(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    let test = p.predicate();
+    let args = if p.random.below(2) == 0 { [Arg::Imm(1), RZ, test] } else { [RZ, Arg::Imm(-1), test] };
+    let word = p.emit(sass::Op::SEL, &[], &WORD, &args);
+    let relation = p.random.one(&[M::EQ, M::NE]);
+    let again = p.emit(sass::Op::ISETP, &[relation, M::AND], &PREDICATE, &[PT, word.into(), RZ, PT]);
+    let sum = p.emit(sass::Op::IADD3, &[], &WORD, &[a, b, RZ]);
+    vec![p.emit(sass::Op::SEL, &[], &WORD, &[sum.into(), d, again.into()])]
+}
+
+fn sum_and_limit(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    let a = if p.random.below(3) == 0 { a.negated() } else { a };
+    let sum = p.emit(sass::Op::IADD3, &[], &WORD, &[a, b, RZ]).into();
+    let (modifiers, is_min) = (p.random.one(&[&[][..], &[M::U32]]), p.random.below(2) == 0);
+    let args = if p.random.below(2) == 0 { [sum, d] } else { [d, sum] };
+    let limited = min_max(p, modifiers, args[0], args[1], is_min);
+    let relu = p.emit(sass::Op::VIMNMX, &[], &WORD, &[limited, RZ, Arg::True(false)]);
+    vec![relu]
+}
+
+fn three(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    let (modifiers, is_min) = (p.random.one(&[&[][..], &[M::U32]]), p.random.below(2) == 0);
+    let two = min_max(p, modifiers, a, b, is_min);
+    let is_min = if p.random.below(4) == 0 { !is_min } else { is_min };
+    let modifiers = if modifiers.is_empty() && p.random.below(3) == 0 { &[M::RELU] } else { modifiers };
+    let Arg::Use(u) = min_max(p, modifiers, d, two, is_min) else { return vec![] };
+    vec![u.value]
+}
+
+fn wrapped(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
+    let amount = Arg::from(lop3(p, b, Arg::Imm(31), 0xc0));
+    let kinds: [(&[M], [Arg; 3]); 3] = [
+        (&[M::L, M::U32], [a, amount, RZ]),
+        (&[M::R, M::U32, M::HI], [RZ, amount, a]),
+        (&[M::R, M::S32, M::HI], [RZ, amount, a]),
+    ];
+    let (modifiers, args) = p.random.one(&kinds);
+    vec![p.emit(sass::Op::SHF, modifiers, &WORD, &args)]
+}
+
+fn funnel(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
+    let n = 1 + p.random.below(31) as i64;
+    let b = if p.random.below(2) == 0 { a } else { b };
+    let m = if p.random.below(4) == 0 { 1 + p.random.below(31) as i64 } else { 32 - n };
+    let (high, low) = (shifted(p, true, a, n), shifted(p, false, b, m));
+    vec![match p.random.below(3) {
+        0 => lop3(p, high, low, 0xfc),
+        1 => lop3(p, low, high, 0x3c),
+        _ => p.emit(sass::Op::IADD3, &[], &WORD, &[high, low, RZ]),
+    }]
+}
+
+fn shifted_sum(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
+    let n = 1 + p.random.below(31) as i64;
+    let a = if p.random.below(3) == 0 { a.negated() } else { a };
+    let low = shifted(p, false, b, n);
+    vec![p.emit(sass::Op::IADD3, &[], &WORD, &[a, low, RZ])]
+}
+
+fn bytes(p: &mut Program, [a, _, _]: [Arg; 3]) -> Vec<Value> {
+    let n = p.random.one(&[4, 8, 16, 24]);
+    let modifiers = p.random.one(&[[M::R, M::U32, M::HI], [M::R, M::S32, M::HI]]);
+    let low = p.emit(sass::Op::SHF, &modifiers, &WORD, &[RZ, Arg::Imm(n), a]).into();
+    vec![match p.random.below(3) {
+        0 => lop3(p, low, Arg::Imm(0xff), 0xc0),
+        1 => {
+            let bits = Arg::Imm(p.random.one(&[7, 8, 16]));
+            p.emit(sass::Op::SGXT, &[M::U32], &WORD, &[low, bits])
+        }
+        _ => p.emit(sass::Op::SGXT, &[], &WORD, &[low, Arg::Imm(8)]),
+    }]
+}
+
+fn sign_extended_sum(p: &mut Program, [a, _, _]: [Arg; 3]) -> Vec<Value> {
+    let sign = p.emit(sass::Op::SHF, &[M::R, M::S32, M::HI], &WORD, &[RZ, Arg::Imm(31), a]);
+    let x = p.random.one(&p.pairs);
+    let sum = p.add64(Program::halves(x), [a, sign.into()]);
+    let low = p.pseudo(Pseudo::Unpack, &[1, 1], &[sum.into()]);
+    vec![low, Value(low.0 + 1)]
+}
+
+fn doubles(p: &mut Program, _: [Arg; 3]) -> Vec<Value> {
+    let low = Arg::Imm(p.random.one(&[0, 0, 0, 1]));
+    let high = Arg::Imm(p.random.one(&[0, 0x3fe0_0000, -0x4010_0000, 0x7ff0_0000, 0x7ff8_0000, 1]));
+    let (low, high) = (p.emit(sass::Op::MOV, &[], &WORD, &[low]), p.emit(sass::Op::MOV, &[], &WORD, &[high]));
+    let constant = Arg::from(p.pseudo(Pseudo::Pack, &[2], &[low.into(), high.into()]));
+    let constant = match p.random.below(4) {
+        0 => constant.negated(),
+        1 => constant.absolute(),
+        _ => constant,
+    };
+    let (x, y) = (p.random.one(&p.pairs).into(), p.random.one(&p.pairs).into());
+    let (op, args) = match p.random.below(5) {
+        0 => (sass::Op::DADD, vec![constant, x]),
+        1 => (sass::Op::DADD, vec![x, constant]),
+        2 => (sass::Op::DMUL, vec![constant, x]),
+        3 => (sass::Op::DFMA, vec![x, y, constant]),
+        _ => (sass::Op::DFMA, vec![constant, y, x]),
+    };
+    let result = p.emit(op, &[], &[(File::R, 2)], &args);
+    let low = p.pseudo(Pseudo::Unpack, &[1, 1], &[result.into()]);
+    vec![low, Value(low.0 + 1)]
+}
+
+fn signed_floats(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
+    let number = Arg::Imm(p.random.one(&[0, 0x3f80_0000, -0x4080_0000, 0x7fc0_0000, 1, -0x8000_0000]));
+    let constant = Arg::from(p.emit(sass::Op::MOV, &[], &WORD, &[number]));
+    let constant = if p.random.below(2) == 0 { constant.negated() } else { constant.absolute() };
+    vec![match p.random.below(3) {
+        0 => p.emit(sass::Op::FADD, &[], &WORD, &[a, constant]),
+        1 => p.emit(sass::Op::FMUL, &[], &WORD, &[constant, a]),
+        _ => p.emit(sass::Op::FFMA, &[], &WORD, &[a, b, constant]),
+    }]
+}
+
+fn packed_halves(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
+    let modifiers = p.random.one(&[&[M::F16, M::F32, M::PACK_AB][..], &[M::BF16, M::F32, M::PACK_AB]]);
+    let (low, high) = (
+        p.emit(sass::Op::F2FP, modifiers, &WORD, &[RZ, a]),
+        p.emit(sass::Op::F2FP, modifiers, &WORD, &[RZ, b]),
+    );
+    vec![p.emit(sass::Op::PRMT, &[], &WORD, &[low.into(), Arg::Imm(0x5410), high.into()])]
+}
+
+/// How often of 200 programs each idiom is at least found on sm_90.
+const IDIOMS: [(&str, Idiom, usize); 14] = [
+    ("integer select", integer_select, 150),
+    ("float select", float_select, 20),
+    ("predicate in a word", predicate_in_word, 80),
+    ("sum and limit", sum_and_limit, 150),
+    ("three", three, 100),
+    ("wrapped", wrapped, 190),
+    ("funnel", funnel, 130),
+    ("shifted sum", shifted_sum, 190),
+    ("bytes", bytes, 100),
+    ("sign-extended sum", sign_extended_sum, 190),
+    ("doubles", doubles, 80),
+    ("packed halves", packed_halves, 120),
+    ("signed floats", signed_floats, 120),
+    ("none", |p, [a, b, _]| vec![p.emit(sass::Op::FADD, &[], &WORD, &[a, b])], 0),
+];
+
+fn idiom(seed: u64, make: Idiom) -> Function {
+    let mut program = Program::new(seed);
+    let args = [(); 3].map(|()| program.random.one(&program.words).into());
+    let values = make(&mut program, args);
+    for value in values {
+        let address = program.pairs[0].into();
+        program.push(Op::Machine(sass::Op::STG), &[M::E], &[], &[address, Arg::Imm(8), value.into()], None);
+    }
+    program.function
+}
+
+#[test]
+fn idioms_are_found_and_keep_their_meaning() {
+    for target in ["sm_75", "sm_90", "sm_100", "sm_120"] {
+        let machine = crate::context::target::TargetMachine::of(ptx::Target::find(target).expect("a target"))
+            .expect("a machine");
+        for (name, make, least) in IDIOMS {
+            let mut found = 0;
+            for seed in 1..200 {
+                let mut context = Context::new(
+                    machine,
+                    crate::module::launch_bounds::MOST,
+                    Tuning::default(),
+                    Fuel::new(None),
+                );
+                let mut before = idiom(seed, make);
+                ori::verify::verify(&before).unwrap_or_else(|e| panic!("{name}: {e}\n{before}"));
+                crate::opt::dce::run(&mut before, &mut context).expect("a program");
+                let mut after = before.clone();
+                run_clean(&mut after, &mut context).expect("a program");
+                run_clean(&mut after, &mut context).expect("a program");
+                let inputs = (1..12).chain(EDGES_FROM..EDGES_FROM + 60);
+                for input in inputs {
+                    let (was, is) = (Interpreter::run(&before, input), Interpreter::run(&after, input));
+                    assert!(was == is, "{target}, {name}: {was:x?} {is:x?}\n{before}\n{after}");
+                }
+                let count = |f: &Function| f.blocks[Function::ENTRY].insts.len();
+                found += usize::from(count(&after) < count(&before));
+            }
+            assert!(target != "sm_90" || found >= least, "{name}: found {found} times");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The unrolling policy: which loops are unrolled, and by how much. Nothing else decides it.
+//!
+//! What unrolling saves is counter, test and branch of an iteration, and time: loads of several iterations are in flight
+//! together. What it costs is code in the instruction cache, and for an unknown trip count the tests before the loop.
+//!
+//! * **Known trip count**: sizes follow ptxas 13.0.88, at -O2 and up, on loops of loads and sums with `body`
+//!   instructions besides the counter, its test and the branch. `n` iterations are all unrolled up to `n × body` of
+//!   about 77 times the percentage that this saves (3 of `body + 3`), or 350 (body 2: 1451, 8: 262, 16: 72, 64: 6). Of
+//!   more, the most `f` with `(f + n mod f) × body ≤ 350`, if the body has at most 72.
+//! * **Unknown trip count**: four iterations at a time, if the body has at most 18 instructions and one test tells that
+//!   so many are left: a counter with a constant step ([`Counter`]), as ptxas has it.
+//! * **Unknown step, or another exit test**: grid-stride loops and the like. A launch is made so that they have few
+//!   iterations, and the tests before the loop cost more than they save. They are unrolled only where an iteration
+//!   has fewer bytes in flight than full bandwidth needs of a thread (`unroll_bytes_in_flight`), and by as much as
+//!   makes up for it.
+
+use super::Candidate;
+use super::counter::{Counter, Step};
+use crate::analysis::effects;
+use crate::context::Tuning;
+use crate::lower::expand;
+use ori::{File, Function, InstData, Op};
+use sass::M;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Full unrolling of so many iterations.
+    Full(u32),
+    /// Peeled iterations, then a loop by a factor.
+    Partial { peeled: u32, factor: u32 },
+    /// A factor while so many iterations are left, then the original loop.
+    Runtime { factor: u32 },
+}
+
+impl Plan {
+    /// The instructions that are added.
+    pub fn growth(self, candidate: &Candidate) -> u32 {
+        let copies = match self {
+            Plan::Full(count) => count - 1,
+            Plan::Partial { peeled, factor } => peeled + factor - 1,
+            Plan::Runtime { factor } => 2 * factor,
+        };
+        copies.saturating_mul(candidate.body + candidate.slice.len() as u32)
+    }
+}
+
+pub(super) fn plan(
+    function: &Function,
+    tuning: &Tuning,
+    candidate: &Candidate,
+    trip_count: Option<u32>,
+) -> Option<Plan> {
+    if candidate.body > tuning.unroll_partial_size {
+        return None;
+    }
+    match trip_count {
+        Some(count) => plan_counted(tuning, count, candidate.body),
+        None => plan_runtime(function, tuning, candidate),
+    }
+}
+
+fn plan_counted(tuning: &Tuning, count: u32, body: u32) -> Option<Plan> {
+    let (overhead, max_size) = (tuning.unroll_loop_overhead, tuning.unroll_partial_size);
+    let percent = 100 * overhead / (body + overhead).max(1);
+    let full_size = tuning
+        .unroll_full_size_per_percent
+        .saturating_mul(percent)
+        .clamp(max_size, tuning.unroll_full_max_size.max(max_size));
+    if count.saturating_mul(body.max(1)) <= full_size {
+        return Some(Plan::Full(count));
+    }
+    let fits = |factor: &u32| (factor + count % factor) * body <= max_size;
+    let is_short = body <= tuning.unroll_partial_max_body;
+    let most = (2..=max_size / body.max(1)).rev().find(fits).filter(|_| is_short)?;
+    // Peeled iterations are code that runs once: a factor down to half that divides the trip count is as good.
+    let factor = (most.div_ceil(2).max(2)..=most).rev().find(|f| count.is_multiple_of(*f)).unwrap_or(most);
+    Some(Plan::Partial { peeled: count % factor, factor })
+}
+
+fn plan_runtime(function: &Function, tuning: &Tuning, candidate: &Candidate) -> Option<Plan> {
+    let insts = || function.blocks[candidate.block].insts.iter().map(|i| &function.insts[*i]);
+    let is_strong = |data: &InstData| data.results.iter().any(|r| function.awaited.contains(r));
+    let is_private = insts().all(|data| effects::is_of_one_thread(data) && !is_strong(data));
+    let in_registers = |data: &InstData| {
+        data.results.iter().all(|r| matches!(function.values[*r].file, File::R | File::P))
+    };
+    let is_short = candidate.body > 0 && candidate.body <= tuning.unroll_runtime_max_body;
+    if !is_private || !is_short || !insts().all(in_registers) {
+        return None;
+    }
+    let most = tuning.unroll_runtime_factor;
+    let factor = match Counter::find(function, candidate).map(|counter| counter.step) {
+        Some(Step::Constant(_)) => most,
+        Some(Step::Invariant(_)) => most.min(lacking_factor(tuning, candidate)),
+        None if candidate.slice.len() <= tuning.unroll_runtime_max_test as usize => {
+            most.min(lacking_factor(tuning, candidate))
+        }
+        None => 0,
+    };
+    (factor > 1).then_some(Plan::Runtime { factor })
+}
+
+/// How many iterations it takes to have enough bytes in flight; 0 for a loop without loads.
+fn lacking_factor(tuning: &Tuning, candidate: &Candidate) -> u32 {
+    tuning.unroll_bytes_in_flight.checked_div(candidate.bytes).unwrap_or(0)
+}
+
+/// The size of an instruction as ptxas counts it: 64-bit sums once, and nothing for what takes no time.
+pub(super) fn size(data: &InstData) -> u32 {
+    use sass::Op::{IADD3, UMOV, WARPSYNC};
+    let is_free = match data.op {
+        Op::Machine(UMOV | WARPSYNC) | Op::Pseudo(_) => true,
+        Op::Machine(IADD3) => data.modifiers.contains(&M::X),
+        Op::Generic(op) => return expand::size(op, &data.modifiers),
+        _ => false,
+    };
+    u32::from(!is_free)
+}
+
+/// The bytes that an instruction loads from global memory.
+pub(super) fn loaded_bytes(data: &InstData) -> u32 {
+    let is_load = matches!(data.op, Op::Machine(sass::Op::LDG | sass::Op::LD));
+    let has = |m: M| data.modifiers.contains(&m);
+    match is_load {
+        false => 0,
+        true if has(M::_128) => 16,
+        true if has(M::_64) => 8,
+        true => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trip_count_is_split_within_size_limits() {
+        let tuning = Tuning::default();
+        assert_eq!(plan_counted(&tuning, 1, 400), None, "the body is over the size limit");
+        assert_eq!(plan_counted(&tuning, 16, 20), Some(Plan::Full(16)));
+        assert_eq!(plan_counted(&tuning, 256, 10), Some(Plan::Partial { peeled: 0, factor: 32 }));
+        assert_eq!(plan_counted(&tuning, 101, 40), Some(Plan::Partial { peeled: 1, factor: 5 }));
+        assert_eq!(plan_counted(&tuning, 100, 73), None);
+        assert!(matches!(plan_counted(&tuning, u32::MAX, 2), Some(Plan::Partial { .. })));
+        for (count, body) in (1..1024).step_by(7).flat_map(|count| (1..90).map(move |body| (count, body))) {
+            match plan_counted(&tuning, count, body) {
+                Some(Plan::Full(all)) => assert!(all == count && count * body <= tuning.unroll_full_max_size),
+                Some(Plan::Partial { peeled, factor }) => {
+                    assert!(factor > 1 && peeled < factor && (count - peeled) % factor == 0);
+                    assert!((peeled + factor) * body <= tuning.unroll_partial_size);
+                }
+                Some(Plan::Runtime { .. }) => panic!("{count} is known"),
+                None => assert!(count * body > tuning.unroll_partial_size),
+            }
+        }
+    }
+}
