@@ -2,10 +2,13 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn sassafras(options: &[&str]) -> Output {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/saxpy.ptx");
-    let cubin = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("passes{}.cubin", options.concat()));
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let cubin = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("passes{call}.cubin"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_sassafras"));
     command.args(options).arg("-arch=sm_90").arg(example).arg("-o").arg(cubin);
     command.output().expect("the command runs")

@@ -60,17 +60,12 @@ impl Divergence {
 
     /// Blocks that may run after an instruction that leaves the warp unconverged are divergent.
     fn mark_unconverged(&mut self, function: &Function, cfg: &Cfg) {
-        let diverges = |data: &InstData| match data.op {
-            Op::Pseudo(op) => matches!(op, Pseudo::Call | Pseudo::Entry),
-            Op::Generic(_) => false,
-            Op::Machine(op) => matches!(op, sass::Op::YIELD | sass::Op::NANOSLEEP),
-        };
         let returns = |b: &Block| matches!(function.blocks[*b].end, Terminator::Return);
         if cfg.order.iter().any(returns) {
             self.divergent.fill(true);
         }
         for &block in &cfg.order {
-            if function.blocks[block].insts.iter().any(|i| diverges(&function.insts[*i])) {
+            if function.blocks[block].insts.iter().any(|i| leaves_unconverged(&function.insts[*i])) {
                 let rest = cfg.reachable_from(block, None);
                 std::iter::once(block).chain(rest).for_each(|b| self.divergent[b.index()] = true);
             }
@@ -149,6 +144,23 @@ impl Divergence {
             }
         }
     }
+}
+
+/// May threads that run it together go on one after the other? No convergence barrier brings them together again: it lets
+/// those who wait go on without those who sleep.
+pub fn leaves_unconverged(data: &InstData) -> bool {
+    match data.op {
+        Op::Pseudo(op) => matches!(op, Pseudo::Call | Pseudo::Entry),
+        Op::Generic(_) => false,
+        Op::Machine(op) => matches!(op, sass::Op::YIELD | sass::Op::NANOSLEEP),
+    }
+}
+
+/// Does it wait for all threads of the warp that haven't exited, and nothing else?
+pub fn waits_for_warp(data: &InstData) -> bool {
+    data.op == Op::Machine(sass::Op::WARPSYNC)
+        && data.guard.is_none()
+        && (data.modifiers[..] == [M::ALL] || data.args.contains(&Arg::Imm(0xffff_ffff)))
 }
 
 /// What the results of an operation depend on.

@@ -45,6 +45,36 @@ fn a_product_is_what_the_machine_has() {
     assert_eq!(count(&code("sm_90", bytes), "HMMA.16816.F32 "), 2);
 }
 
+/// Lanes that wait at an mbarrier by themselves may sleep, and BSYNC goes on without lanes that sleep. On an H200 the rest of
+/// the warp then ran into an illegal instruction.
+#[test]
+fn after_a_wait_of_some_lanes_the_warp_converges_before_an_aligned_instruction() {
+    let wait = "mov.u32 %r9, %tid.x; setp.ne.u32 %p1, %r9, 0; @%p1 bra DONE;\n\
+                WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0; @!%p2 bra WAIT;\nDONE:\n";
+    let cases = [
+        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r1]; st.global.b32 [%rd1], %r2;", "LDSM"),
+        ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r9};", "STSM"),
+        ("movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r9; st.global.b32 [%rd1], %r2;", "MOVM"),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r9,%r9}, {%r9},\
+             {%f1,%f2,%f3,%f4}; st.global.f32 [%rd1], %f1;",
+            "HMMA",
+        ),
+        ("wgmma.fence.sync.aligned;", "WARPGROUP.ARRIVE"),
+        ("wgmma.wait_group.sync.aligned 0;", "WARPGROUP.DEPBAR"),
+        ("wgmma.commit_group.sync.aligned;", "HGMMA"),
+        ("barrier.cluster.arrive.relaxed.aligned;", "UCGABAR_ARV"),
+    ];
+    for (instruction, operation) in cases {
+        let code = code("sm_90a", &format!("{wait}{instruction}"));
+        let position = |beginning: &str| code.iter().rposition(|line| line.starts_with(beginning));
+        let (wait, at) = (position("WARPSYNC.ALL"), position(operation));
+        assert!(wait.is_some() && wait < at && position("BSYNC") < wait, "{instruction}: {code:#?}");
+        let without = self::code("sm_90a", instruction);
+        assert_eq!(count(&without, "WARPSYNC"), 0, "{without:#?}");
+    }
+}
+
 const LOOP: &str = "mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1; mov.b32 %r2, 0;\n\
     L: wgmma.fence.sync.aligned;\n\
     wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4}, %rd2, %rd3, 1, 1, 1, 0, 0;\n\

@@ -11,14 +11,15 @@
 //! to:   …                        land: BSYNC b1; jump to
 //! ```
 //!
-//! Where the warp is convergent anyway, nothing has to reconverge it: `WARPSYNC.ALL` is removed, and so is a collective
-//! of all threads (`WARPSYNC.COLLECTIVE.ALL` to `ENDCOLLECTIVE`). One of the threads of a mask becomes
+//! Where the warp is convergent anyway, nothing has to reconverge it: `WARPSYNC.ALL` is removed where no thread has
+//! diverged or another one stands on every path since, and so is a collective of all threads (`WARPSYNC.COLLECTIVE.ALL` to `ENDCOLLECTIVE`). One of the threads of a mask becomes
 //! `WARPSYNC.EXCLUSIVE`, as in ptxas's code: those of each mask run up to `BSYNC` by themselves. Where threads come
 //! from a trap, `WARPSYNC.ALL` stays: a debugger lets them go on one by one.
 //!
 //! Afterwards a region is entered once and left by every thread that entered. One search of the graph per region.
 
 use crate::context::{Context, PassResult};
+use ori::divergence::{leaves_unconverged, waits_for_warp};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
 use sass::{M, Op as Name};
@@ -26,14 +27,8 @@ use sass::{M, Op as Name};
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
     let divergence = Divergence::new(function, &cfg);
-    let is_trap = |inst: &Inst| function.insts[*inst].op == Op::Machine(Name::BPT);
-    let traps: Vec<bool> =
-        function.blocks.keys().map(|b| function.blocks[b].insts.iter().any(is_trap)).collect();
+    remove_redundant_warpsync(function, &cfg, &divergence);
     for &block in cfg.order.iter().filter(|b| !divergence.is_divergent(**b)) {
-        let follows_trap = cfg.preds[block.index()].iter().any(|b| traps[b.index()]);
-        let insts = std::mem::take(&mut function.blocks[block].insts);
-        let is_needed = |inst: &Inst| follows_trap || !waits_for_all(&function.insts[*inst]);
-        function.blocks[block].insts = insts.into_iter().filter(is_needed).collect();
         remove_collective(function, block);
     }
     let mut regions = divergence.regions;
@@ -46,10 +41,55 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     Ok(Change::ControlFlow)
 }
 
-/// Does it wait for all threads of the warp, and nothing else?
-pub fn waits_for_all(data: &InstData) -> bool {
-    data.op == Op::Machine(Name::WARPSYNC)
-        && (data.modifiers[..] == [M::ALL] || data.args.contains(&Arg::Imm(0xffff_ffff)))
+/// Removes `WARPSYNC.ALL` where the warp is converged already.
+fn remove_redundant_warpsync(function: &mut Function, cfg: &Cfg, divergence: &Divergence) {
+    let starts = converged_at_start(function, cfg, divergence);
+    for &block in &cfg.order {
+        let mut is_converged = starts[block.index()];
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        insts.retain(|inst| {
+            let data = &function.insts[*inst];
+            let is_redundant = is_converged && waits_for_warp(data);
+            is_converged = is_converged_after(data, is_converged);
+            !is_redundant
+        });
+        function.blocks[block].insts = insts;
+    }
+}
+
+/// At the start of which blocks is the whole warp converged? Where none of its threads has diverged, and where it was in
+/// all predecessors. A forward analysis of what holds on all paths, from the optimistic side.
+fn converged_at_start(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
+    let is_trap = |inst: &Inst| function.insts[*inst].op == Op::Machine(Name::BPT);
+    let traps = |b: &Block| function.blocks[*b].insts.iter().any(is_trap);
+    let mut starts = vec![true; function.blocks.len()];
+    let mut ends = vec![true; function.blocks.len()];
+    let mut has_changed = true;
+    while has_changed {
+        has_changed = false;
+        for &block in &cfg.order {
+            let preds = &cfg.preds[block.index()];
+            let never_diverged = !divergence.is_divergent(block) && !preds.iter().any(traps);
+            let start = never_diverged || !preds.is_empty() && preds.iter().all(|b| ends[b.index()]);
+            let data = &function.blocks[block];
+            let insts = data.insts.iter().map(|i| &function.insts[*i]);
+            let last = insts.fold(start, |is_converged, data| is_converged_after(data, is_converged));
+            let parts = matches!(data.end, Terminator::Branch { predicate, uniform: false, .. }
+                if divergence.varies(predicate));
+            let end = last && !parts;
+            has_changed |= (starts[block.index()], ends[block.index()]) != (start, end);
+            (starts[block.index()], ends[block.index()]) = (start, end);
+        }
+    }
+    starts
+}
+
+fn is_converged_after(data: &InstData, before: bool) -> bool {
+    if waits_for_warp(data) {
+        return true;
+    }
+    let separates = matches!(data.op, Op::Machine(Name::WARPSYNC | Name::BPT));
+    before && !separates && !leaves_unconverged(data)
 }
 
 /// Removes a collective from a convergent block.

@@ -122,7 +122,9 @@ fn waits(data: &InstData) -> bool {
     match data.op {
         Op::Machine(Name::BAR) => !data.modifiers.contains(&M::ARV),
         Op::Machine(op) => matches!(op, Name::WARPSYNC | Name::NANOSLEEP | Name::UCGABAR_WAIT),
-        Op::Pseudo(_) | Op::Generic(_) => false,
+        // At the branches of the call and of the return.
+        Op::Pseudo(op) => op == Pseudo::CallRoutine,
+        Op::Generic(_) => false,
     }
 }
 

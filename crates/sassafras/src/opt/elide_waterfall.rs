@@ -19,8 +19,8 @@
 //! conjunction with that. In a loop they converge again before the next election, so two elected threads are never here
 //! at once. Cost: linear, plus a divergence analysis where a waterfall loop is found.
 
-use crate::codegen::convergence_barriers;
 use crate::context::{Context, PassResult};
+use ori::divergence::waits_for_warp;
 use ori::entity::Entity;
 use ori::{
     Arg, Block, Cfg, Change, Cursor, Divergence, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo,
@@ -186,7 +186,7 @@ fn holds_for_one(
         Op::Machine(Name::ELECT) => {
             let mut pairs = function.blocks[block].insts.windows(2);
             let before = pairs.find(|pair| pair[1] == inst).map(|pair| &function.insts[pair[0]]);
-            before.is_some_and(convergence_barriers::waits_for_all)
+            before.is_some_and(waits_for_warp)
         }
         Op::Machine(Name::PLOP3) => {
             let [Arg::True(_), a, b, c, Arg::Imm(table), _] = &data.args[..] else { return false };

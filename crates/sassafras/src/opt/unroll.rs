@@ -385,8 +385,11 @@ fn leave_or_go_on(
     renamed: &FxHashMap<Value, Value>,
     next: Vec<Value>,
 ) {
-    let params: Vec<Value> =
-        function.blocks[candidate.block].params.iter().map(|p| renamed.get(p).copied().unwrap_or(*p)).collect();
+    let params: Vec<Value> = function.blocks[candidate.block]
+        .params
+        .iter()
+        .map(|p| renamed.get(p).copied().unwrap_or(*p))
+        .collect();
     let (tested, _) = clone_insts(function, candidate, &candidate.slice, block, &params);
     let name = |value: &Value| renamed.get(value).copied().unwrap_or(*value);
     let yes = Edge { to: more, args: next };

@@ -115,8 +115,8 @@ impl<'a> Lower<'_, 'a> {
 
     /// In a launch without clusters a cluster is a block: an arrival is a no-op, and a wait is a block barrier.
     fn cluster_barrier(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // Every thread takes part with and without `.aligned`.
-        ins.flag("aligned");
+        // Every thread takes part with and without `.aligned`: the warp does as one.
+        self.aligned(ins);
         let order = ins.one_of(&["release", "relaxed", "acquire"]);
         let arrive = ins.mnemonic() == "barrier.cluster.arrive";
         let row = ptx::sreg::find("%is_explicit_cluster")?.0;

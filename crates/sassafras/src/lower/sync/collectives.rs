@@ -13,7 +13,8 @@ use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::module::setmaxnreg::{self, Reconfiguration};
-use ori::{Arg, Edge, File, Terminator, Value};
+use ori::divergence::{leaves_unconverged, waits_for_warp};
+use ori::{Arg, Edge, File, InstData, Terminator, Value};
 use ptx::Type;
 use ptx::ast::Operand;
 use sass::{M, Op};
@@ -166,6 +167,24 @@ impl<'a> Lower<'_, 'a> {
             l.effect(Op::WARPSYNC, exclusive, &[], &[mask]);
             lower(l, Gathered::Here)
         })
+    }
+
+    /// `.sync.aligned`: the whole warp executes the instruction convergently, wherever its lanes come from. Those of a matrix
+    /// instruction that run without the others stop the kernel, or compute with what registers of the others held.
+    pub(crate) fn aligned(&mut self, ins: &Ins<'a>) {
+        ins.flag("sync");
+        ins.flag("aligned");
+        self.converge_warp();
+    }
+
+    /// Waits for the warp, unless the block did already and no lane may have gone ahead since.
+    pub(crate) fn converge_warp(&mut self) {
+        let code = &self.kernel.code;
+        let mut insts = code.blocks[self.block].insts.iter().rev().map(|i| &code.insts[*i]);
+        let is_event = |d: &&InstData| leaves_unconverged(d) || d.op == ori::Op::Machine(Op::WARPSYNC);
+        if !insts.find(is_event).is_some_and(waits_for_warp) {
+            self.wait_for_warp();
+        }
     }
 
     /// Waits for all lanes of the warp that haven't exited.

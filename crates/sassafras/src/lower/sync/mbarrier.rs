@@ -143,7 +143,11 @@ impl<'a> Lower<'_, 'a> {
             _ => (&[M::A1T0], RZ),
         };
         if matches!(to, Operand::Sink) {
-            self.unit_arrive(&[&[M::RED], drop, how].concat(), None, barrier, operand);
+            // A reduction reaches the barriers of other blocks of the cluster, but later operations don't wait for it: a
+            // bulk copy could complete before its bytes are expected. So ptxas has it for such addresses only.
+            let is_own = ["shared", "shared::cta"].iter().any(|space| ins.has_word(space));
+            let red: &[M] = if is_own { &[] } else { &[M::RED] };
+            self.unit_arrive(&[red, drop, how].concat(), None, barrier, operand);
             return Some(());
         }
         if let (true, Some(count)) = (stays, count) {

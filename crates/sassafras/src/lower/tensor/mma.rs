@@ -141,9 +141,7 @@ impl Mma {
 
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn matrix(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // `.sync.aligned`: the whole warp executes it convergently.
-        ins.flag("sync");
-        ins.flag("aligned");
+        self.aligned(ins);
         match ins.mnemonic() {
             "mma" => self.mma(ins),
             "ldmatrix" => self.load_matrix(ins),

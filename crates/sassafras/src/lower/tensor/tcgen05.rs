@@ -70,12 +70,12 @@ impl<'a> Lower<'_, 'a> {
             "tcgen05.st" => self.tensor_store(ins),
             "tcgen05.wait::ld" => {
                 // Loads have scoreboards; `mach/control_codes.rs` inserts the waits.
-                let _ = (ins.flag("sync"), ins.flag("aligned"));
+                self.aligned(ins);
                 self.effect(Op::NOP, &[], &[], &[]);
                 Some(())
             }
             "tcgen05.wait::st" => {
-                let _ = (ins.flag("sync"), ins.flag("aligned"));
+                self.aligned(ins);
                 self.effect(Op::FENCE, &[M::VIEW, M::ASYNC, M::T], &[], &[]);
                 Some(())
             }
@@ -119,7 +119,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn tensor_load(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let _ = (ins.flag("sync"), ins.flag("aligned"));
+        self.aligned(ins);
         let tile = Tile::read(ins)?;
         let reduces = ins.mnemonic() == "tcgen05.ld.red";
         let statistic = if reduces { statistic(ins)? } else { Vec::new() };
@@ -176,7 +176,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn tensor_store(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let _ = (ins.flag("sync"), ins.flag("aligned"));
+        self.aligned(ins);
         let tile = Tile::read(ins)?;
         let expand = ins.flag("unpack::16b").then_some(M::EXPAND16BIT);
         ins.ty()?;

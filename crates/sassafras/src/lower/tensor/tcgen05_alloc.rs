@@ -45,7 +45,8 @@ struct Units {
 
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn tensor_alloc(&mut self, ins: &Ins<'a>, pair: bool) -> Option<()> {
-        let _ = (ins.flag("sync"), ins.flag("aligned"), ins.word(Kind::Space), ins.ty()?);
+        self.aligned(ins);
+        let _ = (ins.word(Kind::Space), ins.ty()?);
         let result = self.shared_word(ins.get(0)?)?;
         let result = self.in_register(result);
         let columns = self.word(ins.get(1)?, Type::U32)?;
@@ -204,7 +205,8 @@ impl<'a> Lower<'_, 'a> {
     }
 
     pub(crate) fn tensor_dealloc(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let _ = (ins.flag("sync"), ins.flag("aligned"), ins.ty()?);
+        self.aligned(ins);
+        ins.ty()?;
         let address = self.word(ins.get(0)?, Type::U32)?;
         let address = self.in_register(address);
         let columns = self.word(ins.get(1)?, Type::U32)?;
@@ -248,7 +250,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     pub(crate) fn relinquish_alloc(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let _ = (ins.flag("sync"), ins.flag("aligned"));
+        self.aligned(ins);
         self.in_guarded_branch(|l| {
             let after = l.kernel.code.block();
             l.one_thread(after);

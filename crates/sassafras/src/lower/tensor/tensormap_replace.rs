@@ -119,7 +119,8 @@ impl<'a> Lower<'_, 'a> {
 
     /// `tensormap.cp_fenceproxy`: each thread of the warp copies a word of the map, visible to the unit.
     pub(crate) fn tensormap_publish(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let _ = (ins.flag("tensormap::generic"), ins.flag("release"), ins.flag("sync"), ins.flag("aligned"));
+        self.aligned(ins);
+        let _ = (ins.flag("tensormap::generic"), ins.flag("release"));
         // The unit reads maps from outside the block.
         let scope = Scope::read(ins)?.max(Scope::Gpu);
         let (Space::Global, Space::Shared) = (self.space(ins)?, self.space(ins)?) else { return None };

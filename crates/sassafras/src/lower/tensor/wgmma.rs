@@ -64,7 +64,7 @@ impl Outstanding {
 
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn wgmma(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // `.sync.aligned`: the whole warp executes it convergently.
+        // `.sync.aligned`: where the warp waits for others of its warpgroup, it converges first.
         ins.flag("sync");
         ins.flag("aligned");
         match ins.mnemonic() {
@@ -139,6 +139,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn arrive(&mut self) {
+        self.converge_warp();
         self.effect(sass::Op::WARPGROUP, &[M::ARRIVE], &[], &[]);
     }
 
@@ -153,6 +154,7 @@ impl<'a> Lower<'_, 'a> {
                 inst.args.push(end);
             }
             _ => {
+                self.converge_warp();
                 let args = [RZ, Arg::Zero(File::UR), RZ, Arg::True(false), end];
                 self.effect(sass::Op::HGMMA, &[M::_64x8x16, M::F16], &[], &args);
             }
@@ -165,6 +167,7 @@ impl<'a> Lower<'_, 'a> {
             self.commit();
         }
         let most = Arg::Imm(groups.min(MOST_GROUPS) as i64);
+        self.converge_warp();
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), most]);
         let value = |reg: Reg| self.now.get(&reg).map(|value| (reg, *value));
         let known: Vec<(Reg, Value)> =

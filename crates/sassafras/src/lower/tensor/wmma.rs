@@ -93,9 +93,7 @@ fn cells(which: Which, [m, n, k]: [u32; 3], bits: u32, transposed: bool) -> (u32
 
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn wmma(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // `.sync.aligned`: the whole warp executes it convergently.
-        ins.flag("sync");
-        ins.flag("aligned");
+        self.aligned(ins);
         match ins.mnemonic() {
             "wmma.load.a" => self.load_fragment(ins, Which::A),
             "wmma.load.b" => self.load_fragment(ins, Which::B),

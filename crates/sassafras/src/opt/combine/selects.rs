@@ -147,8 +147,12 @@ fn relu(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     None
 }
 
+/// The sum goes into the minimum or maximum of words. That of packed halves would not carry from one to the other.
 fn min_max_of_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let ([x, y], is_min) = match_min_max(data)?;
+    if data.modifiers.iter().any(|m| matches!(m, M::S16x2 | M::U16x2)) {
+        return None;
+    }
     for (sum, other) in [(x, y), (y, x)] {
         let Some([a, b, RZ]) = c.single_use(&sum, sass::Op::IADD3).and_then(add_terms) else { continue };
         for (a, b) in [(a, b), (b, a)] {

@@ -87,7 +87,14 @@ impl Counter {
             Relation::NotEqual => true,
         };
         let tests_next = tested == next.into();
-        (advances && is_invariant(bound, candidate)).then_some(Counter { index: *index, step, bound, relation, is_signed, tests_next })
+        (advances && is_invariant(bound, candidate)).then_some(Counter {
+            index: *index,
+            step,
+            bound,
+            relation,
+            is_signed,
+            tests_next,
+        })
     }
 
     fn is_upward(&self) -> bool {
@@ -116,7 +123,8 @@ impl Counter {
             }
         };
         let last = first + steps * step;
-        let range = if self.is_signed { i64::from(i32::MIN)..=i64::from(i32::MAX) } else { 0..=i64::from(u32::MAX) };
+        let range =
+            if self.is_signed { i64::from(i32::MIN)..=i64::from(i32::MAX) } else { 0..=i64::from(u32::MAX) };
         let count = if self.tests_next { steps } else { steps + 1 };
         range.contains(&last).then_some(u64::try_from(count).ok()?)
     }

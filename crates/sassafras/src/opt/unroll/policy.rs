@@ -81,9 +81,8 @@ fn plan_runtime(function: &Function, tuning: &Tuning, candidate: &Candidate) -> 
     let insts = || function.blocks[candidate.block].insts.iter().map(|i| &function.insts[*i]);
     let is_strong = |data: &InstData| data.results.iter().any(|r| function.awaited.contains(r));
     let is_private = insts().all(|data| effects::is_of_one_thread(data) && !is_strong(data));
-    let in_registers = |data: &InstData| {
-        data.results.iter().all(|r| matches!(function.values[*r].file, File::R | File::P))
-    };
+    let in_registers =
+        |data: &InstData| data.results.iter().all(|r| matches!(function.values[*r].file, File::R | File::P));
     let is_short = candidate.body > 0 && candidate.body <= tuning.unroll_runtime_max_body;
     if !is_private || !is_short || !insts().all(in_registers) {
         return None;

@@ -60,7 +60,8 @@ fn predicate_in_word(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
 fn sum_and_limit(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
     let a = if p.random.below(3) == 0 { a.negated() } else { a };
     let sum = p.emit(sass::Op::IADD3, &[], &WORD, &[a, b, RZ]).into();
-    let (modifiers, is_min) = (p.random.one(&[&[][..], &[M::U32]]), p.random.below(2) == 0);
+    let kinds = [&[][..], &[M::U32], &[M::S16x2], &[M::U16x2], &[M::S16x2, M::RELU]];
+    let (modifiers, is_min) = (p.random.one(&kinds), p.random.below(2) == 0);
     let args = if p.random.below(2) == 0 { [sum, d] } else { [d, sum] };
     let limited = min_max(p, modifiers, args[0], args[1], is_min);
     let relu = p.emit(sass::Op::VIMNMX, &[], &WORD, &[limited, RZ, Arg::True(false)]);
