@@ -290,6 +290,17 @@ pub enum Action {
 }
 
 impl Action {
+    /// Do all lanes of the warp have to execute it together? It reads and writes registers of others.
+    pub fn is_of_warp(&self) -> bool {
+        use Action::*;
+        matches!(
+            self,
+            LoadMatrices { .. } | StoreMatrices { .. } | Transpose { .. } | Multiply(_) | WaitWgmma { .. }
+        )
+    }
+}
+
+impl Action {
     /// Is it an access of memory, or an operation that orders such (`true`)?
     pub fn touches_memory(&self) -> Option<bool> {
         use Action::*;

@@ -345,6 +345,10 @@ impl Warp {
         let next = Next::Go(group.pc + 1);
         let first = now.mask.trailing_zeros() as usize;
         let mask = now.mask;
+        if step.action.is_of_warp() && mask != self.alive {
+            let what = "a matrix instruction without all lanes of the warp".to_string();
+            return Err((FaultKind::Undefined { what }, first));
+        }
         match &step.action {
             Action::Nothing => {}
             Action::Compute(compute) => self.compute(now, compute)?,
