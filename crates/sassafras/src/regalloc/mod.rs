@@ -104,15 +104,17 @@ const EXTRA_REGISTERS: u32 = 26;
 
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let limits = Limits::registers(context.registers);
-    unit.code = allocate(&mut unit.kernel.code, limits, context.register_goal, &context.tuning)?;
+    // The goal, and what the next lower occupancy allows.
+    let goals = context.register_goal.map(|goal| [goal, context.usual_occupancy().step(goal + 1)]);
+    unit.code = allocate(&mut unit.kernel.code, limits, goals, &context.tuning)?;
     Ok(())
 }
 
-/// Allocates with `preferred` registers if that takes no spill, else with `max`.
+/// Allocates with as many registers as the first of `goals` that takes no spill, else with `max`.
 fn allocate(
     function: &mut Function,
     max: Limits,
-    preferred: Option<u32>,
+    goals: Option<[u32; 2]>,
     tuning: &Tuning,
 ) -> Result<MachFunction, PassError> {
     if let Some((data, registers)) = fixed_reg_beyond(function, max.usable(max.registers)) {
@@ -120,14 +122,16 @@ fn allocate(
     }
     let conventions = function.fixed.values().map(Convention::of);
     let needed = conventions.map(Convention::least_registers).max().unwrap_or(0);
-    let mut limits = preferred.map_or(max, |preferred| Limits::registers(preferred.max(needed)));
+    let below_max = |goal: &u32| *goal < max.registers;
+    let mut attempts = goals.into_iter().flatten().map(|goal| goal.max(needed)).filter(below_max);
+    let mut limits = attempts.next().map_or(max, Limits::registers);
     let mut may_precolor = true;
     let mut short_lived = FxHashSet::default();
     let mut attempt: u32 = 0;
     loop {
         let cfg = Cfg::new(function);
         let live = Liveness::new(function, &cfg);
-        let has_goal = limits.registers < max.registers || preferred.is_some_and(|p| p >= max.registers);
+        let has_goal = limits.registers < max.registers || goals.is_some_and(|g| g[0] >= max.registers);
         calls::place_routines(function, (&cfg, &live), &limits, has_goal);
         let precolored = if may_precolor {
             Precoloring::new(function, (&cfg, &live), &limits, tuning)
@@ -138,7 +142,7 @@ fn allocate(
         let has_more = limits.registers < max.registers;
         let outcome = Allocator::new(function, (&cfg, &live), (limits, has_more), precolored, tuning).run();
         if has_more && matches!(outcome, Err(_) | Ok(Outcome::Spills)) {
-            limits = max;
+            limits = attempts.next().map_or(max, Limits::registers);
             continue;
         }
         match outcome {
