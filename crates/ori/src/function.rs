@@ -343,6 +343,18 @@ impl InstData {
         args.chain(guard)
     }
 
+    /// The values that are read, with a bit for each word: the first 32 of them.
+    pub fn words_read(&self) -> impl Iterator<Item = (Value, u32)> + '_ {
+        let run = |p: Part| (((1u64 << p.count.min(32)) - 1) << p.first.min(32)) as u32;
+        let args = self.args.iter().filter_map(move |arg| match arg {
+            Arg::Use(u) => Some((u.value, u.part.map_or(u32::MAX, run))),
+            _ => arg.value().map(|value| (value, u32::MAX)),
+        });
+        let guard = self.guard.iter();
+        let guard = guard.flat_map(|g| std::iter::once(g.predicate).chain(g.else_values.iter().copied()));
+        args.chain(guard.map(|value| (value, u32::MAX)))
+    }
+
     /// Renames the values that are read.
     pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
         for arg in &mut self.args {

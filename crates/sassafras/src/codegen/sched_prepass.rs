@@ -88,9 +88,7 @@ fn register_goal(
     pressure: &mut PressureTracker,
     context: &Context,
 ) -> Option<u32> {
-    let occupancy = context
-        .occupancy
-        .unwrap_or_else(|| Occupancy::new(context.tuning.usual_block_threads, context.machine));
+    let occupancy = context.usual_occupancy();
     let overhead = pressure.params.goal_overhead;
     let mut needed = occupancy.step(1) as i32 - overhead;
     for &block in &cfg.order {

@@ -52,6 +52,12 @@ impl Context {
             unroll_budget: tuning.unroll_growth,
         }
     }
+
+    /// The occupancy model of the kernel, or that of a usual block size.
+    pub fn usual_occupancy(&self) -> Occupancy {
+        let usual = || Occupancy::new(self.tuning.usual_block_threads, self.machine);
+        self.occupancy.unwrap_or_else(usual)
+    }
 }
 
 /// Optimization fuel: how many rewrites are left; `None` is no limit. Used to bisect miscompilations.

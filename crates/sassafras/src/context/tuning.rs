@@ -161,9 +161,9 @@ tuning! {
     /// Registers of a limit that the schedule leaves free, for tuples and moves.
     sched_register_reserve = 6, "registers", "judgment: tuples are contiguous and aligned";
     /// Registers of a register goal that stay free, beside those of the system.
-    sched_goal_margin = 2, "registers", "judgment: for moves";
-    /// Registers of a register goal that the schedule leaves free for tuples: if these find none, the function is allocated without a goal.
-    sched_goal_fragmentation = 2, "registers", "judgment: tuples are contiguous and aligned";
+    sched_goal_margin = 0, "registers", "judgment: a goal that takes spills is given up for the next one";
+    /// Registers of a register goal that the schedule leaves free for tuples and moves: if these find none, the next goal is tried.
+    sched_goal_fragmentation = 4, "registers", "judgment: tuples are contiguous and aligned";
     /// How much pressure beyond the original order is accepted where it costs no occupancy.
     sched_occupancy_slack = 16, "registers", "judgment: overlaps a few more loads";
     /// Registers below the next lower occupancy that stay free.

@@ -186,9 +186,13 @@ impl<'a> Combine<'a> {
     /// Appends an instruction to the block.
     fn add(&mut self, inst: Inst) {
         self.clock += 1;
-        for result in &self.function.insts[inst].results {
+        let data = &self.function.insts[inst];
+        for result in &data.results {
             self.definition[result.index()] = Some(inst);
             self.visited_at[result.index()] = self.clock;
+        }
+        if data.op == Op::Pseudo(Pseudo::Pack) && self.next_values.contains(&data.results[0]) {
+            self.next_values.extend(data.uses());
         }
         self.out.push(inst);
     }

@@ -9,9 +9,11 @@
 //! Afterwards `entry_regs` is what the code of the block assumes; [`super::edge_moves`] establishes it on every edge.
 //! Linear in the live-in values, times their logarithm where they are sorted.
 
+use super::edge_moves::find;
 use super::{Allocator, AttemptError, NextUse, RegFile, Snapshot, calls, hints};
 use ori::entity::Entity;
 use ori::{Block, File, Value};
+use smallvec::SmallVec;
 
 impl Allocator<'_> {
     /// Fixes the registers at the entry of a block.
@@ -23,8 +25,9 @@ impl Allocator<'_> {
         self.locked.clear();
         let visited = |a: &Self, b: Block| a.rpo_index[b.index()] < a.rpo_index[block.index()];
         let preds = &self.cfg.preds[block.index()];
-        // The edge that is taken most: of the visited predecessors the last.
-        let from = preds.iter().copied().filter(|p| visited(self, *p)).max();
+        // The edge that is taken most: of the visited predecessors the last that is not cold.
+        let rank = |p: &Block| (!self.function.blocks[*p].cold, *p);
+        let from = preds.iter().copied().filter(|p| visited(self, *p)).max_by_key(rank);
         for param in &self.function.blocks[block].params {
             if let Some(reg) = self.precolored.reg(*param) {
                 self.assign(*param, reg);
@@ -39,10 +42,7 @@ impl Allocator<'_> {
             false => self.drop_at_join(block, &mut before),
         }
         before.into_iter().for_each(|(value, reg)| self.carry_in(value, reg, is_loop));
-        for (i, param) in self.function.blocks[block].params.iter().enumerate() {
-            let preferred = from.and_then(|f| self.arg_reg(f, block, i));
-            self.assign_param(*param, preferred)?;
-        }
+        self.assign_params(block)?;
         if is_loop {
             self.reload_before_loop(block);
         }
@@ -55,6 +55,9 @@ impl Allocator<'_> {
                 self.slot(*param);
                 self.spilled_params.insert(*param);
             }
+        }
+        if is_loop {
+            self.reserve_for_next_values(block);
         }
         self.entry_regs[block.index()] = self.snapshot();
         Ok(())
@@ -75,12 +78,41 @@ impl Allocator<'_> {
         }
     }
 
-    /// The register of a parameter's argument at the exit of a predecessor.
-    pub(super) fn arg_reg(&self, from: Block, to: Block, index: usize) -> Option<u8> {
-        let edges = self.function.blocks[from].end.edges();
-        let arg = *edges.iter().find(|e| e.to == to)?.args.get(index)?;
-        let end = &self.exit_regs[from.index()];
-        end.binary_search_by_key(&arg, |(v, _)| *v).ok().map(|i| end[i].1)
+    /// Parameters get registers of their arguments, as far as these are free; the others follow.
+    fn assign_params(&mut self, block: Block) -> Result<(), AttemptError> {
+        let mut others = Vec::new();
+        for (i, param) in self.function.blocks[block].params.iter().enumerate() {
+            if self.undefined.contains(*param) || self.precolored.reg(*param).is_some() {
+                continue;
+            }
+            match self.arg_reg(block, i, *param) {
+                Some(reg) => self.assign(*param, reg),
+                None => others.push(*param),
+            }
+        }
+        others.into_iter().try_for_each(|param| self.assign_param(param))
+    }
+
+    /// The free register that most of a parameter's arguments have, those of cold predecessors last.
+    fn arg_reg(&self, block: Block, index: usize, param: Value) -> Option<u8> {
+        let mut counts: SmallVec<[((bool, u32), u8); 4]> = SmallVec::new();
+        for pred in self.cfg.preds[block.index()].iter().rev() {
+            if self.rpo_index[pred.index()] >= self.rpo_index[block.index()] {
+                continue;
+            }
+            let edges = self.function.blocks[*pred].end.edges();
+            let arg = edges.iter().find(|e| e.to == block).and_then(|e| e.args.get(index));
+            let Some(reg) = arg.and_then(|arg| find(&self.exit_regs[pred.index()], *arg)) else { continue };
+            let hot = !self.function.blocks[*pred].cold;
+            match counts.iter_mut().find(|(_, r)| *r == reg) {
+                Some((rank, _)) => *rank = (rank.0 || hot, rank.1 + 1),
+                None => counts.push(((hot, 1), reg)),
+            }
+        }
+        counts.retain(|(_, reg)| self.is_available(param, *reg));
+        // Of equal ones the first, which is that of the last predecessor.
+        counts.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        counts.first().map(|(_, reg)| *reg)
     }
 
     /// At a join, a value that is spilled on another predecessor isn't reloaded there, unless the block uses it.
@@ -128,6 +160,9 @@ impl Allocator<'_> {
     /// Spills values whose next use is after the loop, furthest first, while its pressure exceeds the registers. Sorts
     /// the others by next use.
     fn spill_around_loop(&mut self, header: Block, before: &mut Snapshot) {
+        if self.spill_free {
+            return;
+        }
         let mut excess = self.excess_pressure_in_loop(header, before);
         if excess <= 0 {
             return;
@@ -172,12 +207,8 @@ impl Allocator<'_> {
         (most as i32 - spilled - usable).max(words - available) + reserve
     }
 
-    pub(super) fn assign_param(&mut self, param: Value, preferred: Option<u8>) -> Result<(), AttemptError> {
-        if self.undefined.contains(param) || self.precolored.reg(param).is_some() {
-            return Ok(());
-        }
-        let fits = preferred.filter(|w| self.is_available(param, *w));
-        let mut reg = fits.or_else(|| self.hinted_reg(param)).or_else(|| self.conflict_free_reg(param));
+    fn assign_param(&mut self, param: Value) -> Result<(), AttemptError> {
+        let mut reg = self.hinted_reg(param).or_else(|| self.conflict_free_reg(param));
         // A register that a precolored value will need is no use: the parameter would have to move out of it.
         if reg.is_none() && !self.precolored.has_conflicts(param) {
             reg = match self.alloc_reg(param) {
@@ -205,12 +236,14 @@ impl Allocator<'_> {
                 if owner != last
                     && let Some(value) = owner
                 {
-                    all.push((value, reg as u8));
+                    all.push((value, self.register(value, 0)));
                 }
                 last = owner;
             }
         }
         all.sort();
+        // Dead words may leave a gap.
+        all.dedup();
         all
     }
 }

@@ -96,7 +96,8 @@ pub fn place_routines(
     }
 }
 
-fn routine_calls(function: &Function, cfg: &Cfg) -> Vec<(Block, Inst)> {
+/// The calls of library routines, with their blocks.
+pub(super) fn routine_calls(function: &Function, cfg: &Cfg) -> Vec<(Block, Inst)> {
     let insts = cfg.order.iter().flat_map(|b| function.blocks[*b].insts.iter().map(|i| (*b, *i)));
     insts.filter(|(_, i)| function.insts[*i].op == Op::Pseudo(Pseudo::CallRoutine)).collect()
 }
@@ -168,7 +169,7 @@ impl Allocator<'_> {
             }
             match self.preserved_window(of, data.file, data.words) {
                 Some(to) => {
-                    for w in 0..data.words {
+                    for w in self.live_words(value) {
                         self.copy(data.file, to + w, from + w)?;
                     }
                     self.unassign(value);

@@ -2,11 +2,15 @@
 //!
 //! Critical edges are split, so the code of an edge is placed at the end of its block: stores to slots of parameters
 //! and copies from slot to slot first, then register moves as one parallel copy per file, then reloads and
-//! rematerializations.
+//! rematerializations. The moves of a latch that would hold nothing else are placed before the branch to it, where no
+//! register that they write is live on the other edge: an iteration then takes one branch.
 //!
 //! ```text
 //! exit {v1: R0, v2: R1}, spilled v3       MOV R2, R0; MOV R0, R1; MOV R1, R2
 //! entry {v1: R1, v2: R0, v3: R4}   ==>    LDL R4, [R1+slot]
+//!
+//! b1: …; @P0 branch b2, b3                b1: …; MOV R0, R4; @P0 branch b2, b3
+//! b2: MOV R0, R4; jump b1          ==>    b2: jump b1
 //! ```
 //!
 //! Afterwards the entry registers of every block hold on every edge. A cycle without a free register is reported, and
@@ -16,7 +20,7 @@ use super::{Allocator, AttemptError, Snapshot, move_inst};
 use crate::mach::inst::{MachInst, Origin};
 use crate::regalloc::parallel_moves;
 use ori::entity::Entity;
-use ori::{Block, Edge, File, Value};
+use ori::{Arg, Block, Edge, File, Inst, Op, Value};
 
 /// The moves, stores and reloads of one edge.
 #[derive(Default)]
@@ -53,7 +57,8 @@ impl Allocator<'_> {
                     return Ok(Some(file));
                 }
                 if edges.len() == 1 {
-                    self.code.blocks[block.index()].extend(mach_insts);
+                    let place = self.before_branch(block, edge, &mach_insts).unwrap_or(block);
+                    self.code.blocks[place.index()].extend(mach_insts);
                 } else if single_pred {
                     return Err("the only edge into a block needs moves".into());
                 } else {
@@ -62,6 +67,35 @@ impl Allocator<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// The block whose branch leads to a latch of nothing but these moves, if they can be at its end: no register that
+    /// they write is live on its other edge. An iteration then takes one branch.
+    fn before_branch(&mut self, latch: Block, edge: &Edge, moves: &[MachInst]) -> Option<Block> {
+        let is_back = self.rpo_index[edge.to.index()] <= self.rpo_index[latch.index()];
+        let &[before] = &self.cfg.preds[latch.index()][..] else { return None };
+        if !is_back || !self.function.blocks[latch].insts.is_empty() {
+            return None;
+        }
+        let other = self.function.blocks[before].end.edges().into_iter().find(|e| e.to != latch)?;
+        let live = self.entry_regs[other.to.index()].iter().map(|(v, reg)| (self.function.values[*v], *reg));
+        let is_live = |to: u8| {
+            let mut live = live.clone().filter(|(data, _)| data.file == File::R);
+            live.any(|(data, reg)| (reg..reg + data.words).contains(&to))
+        };
+        let is_safe = |m: &MachInst| {
+            let to = m.operands.first().filter(|o| o.kind == sass::Kind::R);
+            m.op == sass::Op::MOV && to.is_some_and(|to| !is_live(to.value as u8))
+        };
+        if !moves.iter().all(is_safe) {
+            return None;
+        }
+        // The latch now starts as the header does.
+        let params = &self.function.blocks[edge.to].params;
+        let source = |v: Value| params.iter().position(|p| *p == v).map_or(v, |i| edge.args[i]);
+        let start = self.entry_regs[edge.to.index()].iter().map(|(v, reg)| (source(*v), *reg)).collect();
+        self.entry_regs[latch.index()] = start;
+        Some(before)
     }
 
     fn edge_work(&mut self, block: Block, edge: &Edge) -> Result<EdgeWork, AttemptError> {
@@ -99,7 +133,9 @@ impl Allocator<'_> {
         match find(end, source) {
             Some(from) if from == to => {}
             // Rematerializing a constant costs no more than moving it.
-            Some(_) if data.file != File::R && self.remat_def(source).is_some() => {
+            Some(_)
+                if self.remat_def(source).is_some_and(|i| data.file != File::R || self.is_immediate(i)) =>
+            {
                 work.loads.push((source, to))
             }
             Some(from) => {
@@ -130,6 +166,13 @@ impl Allocator<'_> {
                 }
             }
         }
+    }
+
+    /// Is it a move of an immediate?
+    fn is_immediate(&self, inst: Inst) -> bool {
+        let data = &self.function.insts[inst];
+        let is_constant = |a: &Arg| matches!(a, Arg::Imm(_) | Arg::Zero(_));
+        data.op == Op::Machine(sass::Op::MOV) && data.args.iter().all(is_constant)
     }
 
     fn emit_edge(
@@ -237,6 +280,7 @@ impl EdgeWork {
     }
 }
 
-fn find(snapshot: &Snapshot, value: Value) -> Option<u8> {
+/// The register of a value.
+pub(super) fn find(snapshot: &Snapshot, value: Value) -> Option<u8> {
     snapshot.binary_search_by_key(&value, |(v, _)| *v).ok().map(|i| snapshot[i].1)
 }

@@ -70,7 +70,11 @@ impl Allocator<'_> {
             self.free_windows(value).filter(|w| !self.conflicts_with_precolored(value, w.clone()));
         let first = conflict_free.next()?;
         let all = std::iter::once(first.clone()).chain(conflict_free);
-        let mut unreserved = all.filter(|w| !self.is_reserved_for_pack(file, w)).peekable();
+        let contended = self.contended_regs(value);
+        let is_reserved = |w: &std::ops::Range<usize>| {
+            self.is_reserved_for_pack(file, w) || contended.contains_any(w.clone())
+        };
+        let mut unreserved = all.filter(|w| !is_reserved(w)).peekable();
         let first_fit = unreserved.peek().cloned().unwrap_or(first);
         let uncontended = match self.hints.is_read_late(value) {
             true => unreserved.find(|w| w.end <= self.code.registers as usize && !self.is_latch_write(w)),
@@ -203,7 +207,8 @@ impl Allocator<'_> {
         let movable = matches!(data.file, File::R | File::P);
         match self.relocation_target(file, value, &window).filter(|_| movable) {
             Some(to) => {
-                (0..data.words).try_for_each(|w| self.copy(data.file, to + w, from + w))?;
+                let words = self.live_words(value);
+                words.into_iter().try_for_each(|w| self.copy(data.file, to + w, from + w))?;
                 self.unassign(value);
                 self.assign(value, to);
             }

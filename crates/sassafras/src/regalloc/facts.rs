@@ -7,6 +7,7 @@ use crate::module::abi::Convention;
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
+use rustc_hash::FxHashMap;
 
 /// Undefined values: results of `Undef`, and parameters all of whose arguments are undefined.
 pub fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
@@ -36,15 +37,19 @@ pub fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
     set
 }
 
-/// The defining block of each value.
-pub(super) fn def_blocks(function: &Function, cfg: &Cfg) -> Vec<Option<Block>> {
-    let mut all = vec![None; function.values.len()];
+/// The defining block of each value, and the position there: 0 for a parameter, too.
+pub(super) fn def_positions(function: &Function, cfg: &Cfg) -> (Vec<Option<Block>>, Vec<u32>) {
+    let (mut blocks, mut positions) = (vec![None; function.values.len()], vec![0; function.values.len()]);
     for &block in &cfg.order {
         let data = &function.blocks[block];
-        let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
-        data.params.iter().chain(results).for_each(|v| all[v.index()] = Some(block));
+        data.params.iter().for_each(|v| blocks[v.index()] = Some(block));
+        for (position, inst) in data.insts.iter().enumerate() {
+            for result in &function.insts[*inst].results {
+                (blocks[result.index()], positions[result.index()]) = (Some(block), position as u32);
+            }
+        }
     }
-    all
+    (blocks, positions)
 }
 
 /// The uses in a block, sorted by value and position.
@@ -64,14 +69,26 @@ pub(super) struct LastUses {
     pub at: Vec<Vec<Value>>,
     /// Values defined here that have no use.
     pub unused: Vec<Value>,
+    /// Words that die before the rest of their value, with the position of their last use; in order.
+    pub words: Vec<DeadWords>,
+}
+
+/// Some words of a value that nothing reads after this position.
+pub(super) struct DeadWords {
+    pub position: u32,
+    pub value: Value,
+    /// A bit for each word.
+    pub words: u32,
 }
 
 pub(super) fn last_uses(function: &Function, block: Block, live_out: &ValueSet) -> LastUses {
     let data = &function.blocks[block];
     let mut live = live_out.clone();
     data.end.uses().for_each(|v| live.insert(v));
-    let mut out = LastUses { at: Vec::new(), unused: Vec::new() };
-    for inst in data.insts.iter().rev() {
+    let mut out = LastUses { at: Vec::new(), unused: Vec::new(), words: Vec::new() };
+    // The words that are read below, of each value of several words that dies in the block.
+    let mut words_read: FxHashMap<Value, u32> = FxHashMap::default();
+    for (position, inst) in data.insts.iter().enumerate().rev() {
         let inst = &function.insts[*inst];
         for result in &inst.results {
             if !live.contains(*result) {
@@ -84,11 +101,24 @@ pub(super) fn last_uses(function: &Function, block: Block, live_out: &ValueSet) 
             if !live.contains(value) {
                 live.insert(value);
                 killed.push(value);
+                if (2..=32).contains(&function.values[value].words) {
+                    words_read.insert(value, 0);
+                }
+            }
+        }
+        if !words_read.is_empty() {
+            for (value, words) in inst.words_read() {
+                let Some(read) = words_read.get_mut(&value) else { continue };
+                if *read != 0 && words & !*read != 0 {
+                    out.words.push(DeadWords { position: position as u32, value, words: words & !*read });
+                }
+                *read |= words;
             }
         }
         out.at.push(killed);
     }
     out.at.reverse();
+    out.words.reverse();
     out.unused.extend(data.params.iter().filter(|p| !live.contains(**p)));
     out
 }

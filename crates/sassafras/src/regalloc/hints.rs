@@ -1,15 +1,31 @@
 //! Coalescing hints: registers that save a move (register biasing).
 //!
-//! An argument of a pack wants its word of the pack's register tuple; an argument of an edge wants the register of the
-//! parameter. The first word of a pack that gets a register reserves a window for the whole tuple within the block;
-//! other values avoid such windows if they can. Hints are preferences only: correctness never depends on them.
+//! A copy is an affinity between its source and its target: an argument of a pack wants its word of the pack's register
+//! tuple, an argument of an edge the register of the parameter. What a back edge passes counts more than what other
+//! edges do. Affinities are followed backward, over an operand that dies where its result is defined (the chain of an
+//! accumulator), and forward, from a target that has no register yet to its own target.
 //!
-//! One pass over the code, backward within each block.
+//! ```text
+//! b1(v1): v2 = FFMA v8, v9, v1     v2 and v3 want the register of v1
+//!         v3 = FFMA v6, v7, v2     v4 wants the low, v5 the high register of v0
+//!         v4 = IADD3 v0[0], 16
+//!         v5 = IADD3.X v0[1]
+//!         v6 = Pack v4, v5
+//!         branch p, b1(v3, v6), …
+//! ```
+//!
+//! Values that are live where such a value is defined avoid the register that it wants: the first word of a pack that
+//! gets a register reserves a window for the whole tuple within the block, and the registers of a loop's parameters are
+//! reserved for their next values within the loop. Values that live across a routine avoid what it clobbers. Hints are preferences only: correctness never depends on them.
+//!
+//! One pass over the code, backward. A choice of a register looks at the reservations of the loops around it.
 
 use super::Allocator;
+use super::calls::routine_calls;
+use super::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
-use ori::{Arg, Block, Cfg, File, Function, Op, Pseudo, Value};
+use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Pseudo, Value};
 use sass::Class;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -17,18 +33,28 @@ use std::ops::Range;
 /// What a value will be copied to.
 #[derive(Clone, Copy)]
 enum Hint {
-    /// Words from `offset` on of the result of a pack.
-    Packed { whole: Value, offset: u8 },
-    /// A block parameter.
-    Param(Value),
+    /// Words from `offset` on of the result of a pack. If this one `reserves`, it may choose the window for the tuple.
+    Packed { whole: Value, offset: u8, reserves: bool },
+    /// A block parameter, directly or as an operand of what is passed.
+    Param { param: Value, direct: bool },
 }
+
+/// How many targets of targets are looked at for a register.
+const MAX_CHAIN: u32 = 4;
 
 pub struct Hints {
     by_value: Vec<Option<Hint>>,
-    /// The preferred register of a pack's result, once the first of its words has a register.
-    pack_reg: Vec<Option<u8>>,
+    /// The register of a pack's result or of a parameter that its words or arguments prefer: that of the first of them.
+    target_reg: Vec<Option<u8>>,
     /// The windows of packs that the current block has yet to reach: others avoid them if they can.
     pending_packs: Vec<(Value, Range<usize>)>,
+    /// The registers of parameters of the loops around the current block, which their next values want.
+    next_values: Vec<NextValue>,
+    /// The last block in which each value dies that has been visited, and the position there.
+    death: Vec<(Option<Block>, u32)>,
+    /// Values that live across calls of routines, and the registers that these clobber: a value there would have to move.
+    across_routines: ValueSet,
+    clobbered: RegSet,
     /// Values that memory accesses read, some time after issue.
     read_late: ValueSet,
     /// The registers of parameters that the end of the current block writes. Values that are read late avoid them: the
@@ -36,88 +62,158 @@ pub struct Hints {
     latch_writes: Vec<Range<usize>>,
 }
 
+/// The next value of a loop's parameter.
+struct NextValue {
+    /// The registers of the parameter.
+    registers: RegSet,
+    /// Where the next value is defined, or moved to them.
+    block: Block,
+    position: u32,
+    /// The position of the latch in reverse post-order.
+    latch: u32,
+}
+
 impl Hints {
-    pub fn new(function: &Function, cfg: &Cfg, live: &Liveness) -> Hints {
+    pub fn new(function: &Function, (cfg, live): (&Cfg, &Liveness), rpo_index: &[u32]) -> Hints {
         let mut hints = Hints {
             by_value: vec![None; function.values.len()],
-            pack_reg: vec![None; function.values.len()],
+            target_reg: vec![None; function.values.len()],
             pending_packs: Vec::new(),
+            next_values: Vec::new(),
+            death: vec![(None, 0); function.values.len()],
+            across_routines: ValueSet::new(function.values.len()),
+            clobbered: RegSet::default(),
             read_late: read_late(function, cfg),
             latch_writes: Vec::new(),
         };
-        for &block in &cfg.order {
-            let data = &function.blocks[block];
-            for edge in data.end.edges() {
+        for (block, call) in routine_calls(function, cfg) {
+            let window = function.fixed.get(&call).and_then(|fixed| fixed.window);
+            let registers = window.map(|(first, count)| RegSet::of(first, count.into()));
+            registers.into_iter().for_each(|registers| hints.clobbered.add(registers));
+            live.live_out[block.index()].iter().for_each(|v| hints.across_routines.insert(v));
+        }
+        for &block in cfg.order.iter().rev() {
+            for edge in function.blocks[block].end.edges() {
+                let is_back = rpo_index[edge.to.index()] <= rpo_index[block.index()];
                 for (param, arg) in function.blocks[edge.to].params.iter().zip(&edge.args) {
-                    hints.by_value[arg.index()].get_or_insert(Hint::Param(*param));
-                }
-            }
-            for inst in &data.insts {
-                let inst = &function.insts[*inst];
-                if inst.op != Op::Pseudo(Pseudo::Pack) {
-                    continue;
-                }
-                let mut offset = 0;
-                for arg in &inst.args {
-                    let Arg::Use(u) = arg else { continue };
-                    if u.part.is_none_or(|p| p.count == function.values[u.value].words) {
-                        hints.by_value[u.value.index()] =
-                            Some(Hint::Packed { whole: inst.results[0], offset });
+                    let hint = &mut hints.by_value[arg.index()];
+                    if is_back || hint.is_none() {
+                        *hint = Some(Hint::Param { param: *param, direct: true });
                     }
-                    offset += u.part.map_or(function.values[u.value].words, |p| p.count);
                 }
             }
-            hints.propagate(function, block, &live.live_out[block.index()]);
+            hints.propagate(function, block, live);
         }
         hints
     }
 
-    /// A word that is killed by the definition of a word with a pack hint gets that hint, too: the result can take over
-    /// its register, whatever else is live by then. The source of an unpack gets the hint that its words have in
-    /// common.
-    fn propagate(&mut self, function: &Function, block: Block, live_out: &ValueSet) {
-        let is_word = |v: Value| function.values[v].file == File::R && function.values[v].words == 1;
-        let mut live_now = live_out.clone();
+    /// The words of a pack that die there get their hints. An operand that dies where a value with a hint is defined gets
+    /// that hint, too: the result can take over its register, whatever else is live by then. The source of an unpack gets
+    /// the hint that its words have in common.
+    fn propagate(&mut self, function: &Function, block: Block, live: &Liveness) {
+        let mut live_now = live.live_out[block.index()].clone();
         function.blocks[block].end.uses().for_each(|v| live_now.insert(v));
         for inst in function.blocks[block].insts.iter().rev().map(|i| &function.insts[*i]) {
-            let is_killed = |v: &Value| !live_now.contains(*v) && self.by_value[v.index()].is_none();
-            let else_values = inst.guard.iter().flat_map(|g| &g.else_values).copied();
-            let killed = match inst.op {
-                Op::Machine(_) => else_values.chain(inst.uses()).find(|v| is_word(*v) && is_killed(v)),
-                Op::Pseudo(Pseudo::Unpack) => inst.uses().find(is_killed),
-                _ => None,
-            };
-            if let (Some(killed), Some(hint)) = (killed, self.common_pack_hint(&inst.results)) {
-                self.by_value[killed.index()] = Some(hint);
+            let is_killed = |v: &Value| !live_now.contains(*v);
+            // Windows for packs are reserved in one block.
+            let is_local = |v: &Value| is_killed(v) && !live.live_in[block.index()].contains(*v);
+            match inst.op {
+                Op::Pseudo(Pseudo::Pack) => self.hint_packed(function, inst, is_killed),
+                Op::Pseudo(Pseudo::Unpack) => {
+                    let source = inst.uses().find(|v| is_local(v) && self.by_value[v.index()].is_none());
+                    if let (Some(source), Some(hint)) = (source, self.common_pack_hint(&inst.results)) {
+                        self.by_value[source.index()] = Some(hint);
+                    }
+                }
+                Op::Machine(_) => match inst.results.first().and_then(|r| self.by_value[r.index()]) {
+                    Some(Hint::Param { param, .. }) => {
+                        let hint = Hint::Param { param, direct: false };
+                        self.hint_operands(function, inst, hint, is_killed);
+                    }
+                    // The parameter has the window.
+                    Some(Hint::Packed { whole, offset, .. }) if self.param(whole).is_some() => {
+                        let hint = Hint::Packed { whole, offset, reserves: false };
+                        self.hint_operands(function, inst, hint, is_killed);
+                    }
+                    Some(hint) => self.hint_operands(function, inst, hint, is_local),
+                    None => {}
+                },
+                _ => {}
             }
             inst.uses().for_each(|v| live_now.insert(v));
+        }
+    }
+
+    /// The words of a pack that die there want their places in its result.
+    fn hint_packed(&mut self, function: &Function, inst: &InstData, is_killed: impl Fn(&Value) -> bool) {
+        let mut offset = 0;
+        for arg in &inst.args {
+            let Arg::Use(u) = arg else { continue };
+            let words = function.values[u.value].words;
+            if u.part.is_none_or(|p| p.count == words) && is_killed(&u.value) {
+                let hint = Hint::Packed { whole: inst.results[0], offset, reserves: true };
+                self.by_value[u.value.index()] = Some(hint);
+            }
+            offset += u.part.map_or(words, |p| p.count);
+        }
+    }
+
+    /// The operands that die at the definition of a value get its hint.
+    fn hint_operands(
+        &mut self,
+        function: &Function,
+        inst: &InstData,
+        hint: Hint,
+        is_killed: impl Fn(&Value) -> bool,
+    ) {
+        // A window for a pack is kept free from its first word on: one operand is enough.
+        let mut left = if let Hint::Packed { reserves: true, .. } = hint { 1 } else { usize::MAX };
+        let shape = function.values[inst.results[0]];
+        let else_values = inst.guard.iter().flat_map(|g| &g.else_values).copied();
+        for value in else_values.chain(inst.uses()) {
+            let takes = function.values[value] == shape && is_killed(&value);
+            if left > 0 && takes && self.by_value[value.index()].is_none() {
+                self.by_value[value.index()] = Some(hint);
+                left -= 1;
+            }
         }
     }
 
     /// The hint of a run of words that are contiguous in one pack.
     fn common_pack_hint(&self, words: &[Value]) -> Option<Hint> {
         let hint = |v: &Value| match self.by_value[v.index()] {
-            Some(Hint::Packed { whole, offset }) => Some((whole, offset)),
+            Some(Hint::Packed { whole, offset, .. }) => Some((whole, offset)),
             _ => None,
         };
         let (whole, first) = hint(words.first()?)?;
         let in_order = |(i, v): (usize, &Value)| hint(v) == Some((whole, first + i as u8));
-        words.iter().enumerate().all(in_order).then_some(Hint::Packed { whole, offset: first })
+        let hint = Hint::Packed { whole, offset: first, reserves: true };
+        words.iter().enumerate().all(in_order).then_some(hint)
     }
 
     /// The parameter that a value is an argument of.
     pub fn param(&self, value: Value) -> Option<Value> {
         match self.by_value[value.index()]? {
-            Hint::Param(param) => Some(param),
+            Hint::Param { param, .. } => Some(param),
             Hint::Packed { .. } => None,
         }
     }
 }
 
 impl Hints {
-    pub fn begin_block(&mut self) {
+    pub fn begin_block(&mut self, rpo_index: u32) {
         self.pending_packs.clear();
         self.latch_writes.clear();
+        self.next_values.retain(|next| next.latch >= rpo_index);
+    }
+
+    /// The values that each instruction of a block kills.
+    pub fn set_deaths(&mut self, block: Block, killed: &[Vec<Value>]) {
+        if !self.next_values.is_empty() {
+            for (position, killed) in killed.iter().enumerate() {
+                killed.iter().for_each(|v| self.death[v.index()] = (Some(block), position as u32));
+            }
+        }
     }
 
     pub fn is_read_late(&self, value: Value) -> bool {
@@ -125,8 +221,11 @@ impl Hints {
     }
 
     /// A value has got its register.
-    pub fn assigned(&mut self, value: Value) {
+    pub fn assigned(&mut self, value: Value, reg: u8) {
         self.pending_packs.retain(|(whole, _)| *whole != value);
+        if let Some(Hint::Param { param, direct: true }) = self.by_value[value.index()] {
+            self.target_reg[param.index()].get_or_insert(reg);
+        }
     }
 }
 
@@ -173,25 +272,122 @@ impl Allocator<'_> {
         { here }.any(|(_, pack_reg)| pack_reg.start < window.end && window.start < pack_reg.end)
     }
 
+    /// Reserves the registers of a loop's parameters for their next values.
+    pub(super) fn reserve_for_next_values(&mut self, header: Block) {
+        for &latch in &self.cfg.preds[header.index()] {
+            let latch_index = self.rpo_index[latch.index()];
+            if latch_index < self.rpo_index[header.index()] || latch_index == u32::MAX {
+                continue;
+            }
+            let edges = self.function.blocks[latch].end.edges();
+            let edge = edges.iter().find(|e| e.to == header);
+            let params = &self.function.blocks[header].params;
+            for (param, arg) in edge.into_iter().flat_map(|e| params.iter().zip(&e.args)) {
+                let words = self.function.values[*param].words;
+                if let (File::R, Some(reg)) =
+                    (self.function.values[*param].file, self.assigned[param.index()])
+                {
+                    self.reserve_for_next_value(*arg, RegSet::of(reg, words.into()), (header, latch));
+                    self.reserve_for_packed_words(*arg, reg, (header, latch));
+                }
+            }
+        }
+    }
+
+    /// Reserves registers for a value that a latch passes to a loop's parameter: where it is defined, or at the end of the
+    /// latch if it is defined before the body.
+    fn reserve_for_next_value(&mut self, value: Value, registers: RegSet, (header, latch): (Block, Block)) {
+        let Some(block) = self.def_block[value.index()] else { return };
+        let start = self.rpo_index[header.index()];
+        let is_in_body = self.rpo_index[block.index()] >= start && self.param_block(value) != Some(header);
+        let (block, position) = match is_in_body {
+            true => (block, self.def_position[value.index()]),
+            false => (latch, u32::MAX - 1),
+        };
+        let latch = self.rpo_index[latch.index()];
+        self.hints.next_values.push(NextValue { registers, block, position, latch });
+    }
+
+    /// The same for the words that it is packed of.
+    fn reserve_for_packed_words(&mut self, value: Value, reg: u8, back_edge: (Block, Block)) {
+        let definition = self.definition[value.index()].map(|inst| &self.function.insts[inst]);
+        let Some(pack) = definition.filter(|data| data.op == Op::Pseudo(Pseudo::Pack)) else { return };
+        let mut offset = 0;
+        for arg in &pack.args {
+            let Arg::Use(u) = arg else { return };
+            let words = u.part.map_or(self.function.values[u.value].words, |p| p.count);
+            if u.part.is_none() {
+                self.reserve_for_next_value(u.value, RegSet::of(reg + offset, words.into()), back_edge);
+            }
+            offset += words;
+        }
+    }
+
+    /// The registers that are not free for the whole live range of a value: routines clobber them, or the next values of
+    /// loops' parameters want them.
+    pub(super) fn contended_regs(&self, value: Value) -> RegSet {
+        let mut all = RegSet::default();
+        if self.function.values[value].file != File::R {
+            return all;
+        }
+        if self.hints.across_routines.contains(value) {
+            all.add(self.hints.clobbered);
+        }
+        let here = self.rpo_index[self.block.index()];
+        let (death_block, death) = self.hints.death[value.index()];
+        let death = if death_block == Some(self.block) { death } else { u32::MAX };
+        for next in &self.hints.next_values {
+            let overlaps = match next.block == self.block {
+                true => next.position > self.position && death > next.position,
+                false => {
+                    self.rpo_index[next.block.index()] > here
+                        && self.live.live_in[next.block.index()].contains(value)
+                }
+            };
+            if overlaps {
+                all.add(next.registers);
+            }
+        }
+        all
+    }
+
     /// A free register that saves a move, if there is one.
     pub(super) fn hinted_reg(&mut self, value: Value) -> Option<u8> {
         let fits = |a: &Self, reg: u8| a.is_available(value, reg).then_some(reg);
         match self.hints.by_value[value.index()]? {
-            Hint::Param(param) => {
-                let start = self.def_point[param.index()].map(|(_, _, reg)| reg);
-                start.and_then(|reg| fits(self, reg))
-            }
-            Hint::Packed { whole, offset } => {
-                if let Some(pack_reg) = self.hints.pack_reg[whole.index()] {
-                    return fits(self, pack_reg.checked_add(offset)?);
+            Hint::Param { param, .. } => self.target_reg(param).and_then(|reg| fits(self, reg)),
+            Hint::Packed { whole, offset, reserves } => {
+                if let Some(reg) = self.hints.target_reg[whole.index()] {
+                    return fits(self, reg.checked_add(offset)?);
+                }
+                // The other words of the window may be free only later.
+                let wanted = self.target_reg(whole).and_then(|reg| fits(self, reg.checked_add(offset)?));
+                if wanted.is_some() || !reserves {
+                    return wanted;
                 }
                 let window = self.free_reg(whole)?;
-                self.hints.pack_reg[whole.index()] = Some(window);
+                self.hints.target_reg[whole.index()] = Some(window);
                 let words = usize::from(self.function.values[whole].words);
                 self.hints.pending_packs.push((whole, usize::from(window)..usize::from(window) + words));
                 fits(self, window + offset)
             }
         }
+    }
+
+    /// The register that copies to a target want: its own, or the one that it wants itself.
+    fn target_reg(&self, target: Value) -> Option<u8> {
+        let (mut target, mut skipped) = (target, 0);
+        for _ in 0..MAX_CHAIN {
+            let known = self.def_point[target.index()].map(|(_, _, reg)| reg);
+            if let Some(reg) = known.or(self.hints.target_reg[target.index()]) {
+                return reg.checked_add(skipped);
+            }
+            (target, skipped) = match self.hints.by_value[target.index()]? {
+                Hint::Param { param, .. } => (param, skipped),
+                Hint::Packed { whole, offset, .. } => (whole, skipped.checked_add(offset)?),
+            };
+        }
+        None
     }
 }
 

@@ -72,6 +72,7 @@ impl Allocator<'_> {
         for value in killed.iter().chain(unused.iter().filter(|v| data.results.contains(v))) {
             self.unassign(*value);
         }
+        self.release_dead_words();
         self.vacate_reserved(inst)
     }
 
@@ -120,6 +121,7 @@ impl Allocator<'_> {
         let mut arguments = self.operand_regs(data);
         if !guarded && !is_early_clobber(data) {
             killed.iter().for_each(|v| self.unassign(*v));
+            self.release_dead_words();
         }
         let tied = self.function.tied(data);
         let free = |a: &Value| killed.contains(a) && self.precolored.is_empty();

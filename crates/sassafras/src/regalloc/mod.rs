@@ -9,6 +9,11 @@
 //! becomes a word in R ([`spill_via_r`]), and the allocation restarts. UR is moved for packs and on edges only, B
 //! never.
 //!
+//! Copies are coalesced by biased coloring (Briggs, Cooper & Torczon, "Improvements to Graph Coloring Register
+//! Allocation", TOPLAS 1994): a value prefers the register of the other side of its copy, and values that are live there
+//! leave it free ([`hints`]). Live ranges are not merged, which would take an interference graph and could cost a spill.
+//! The words of a tuple die one by one, so that a pair is updated in place.
+//!
 //! ```text
 //! v3 = IADD3 v1, v2, RZ          IADD3 R0, R2, R3, RZ
 //! v4 = Pack v3, v1        ==>    MOV R1, R2
@@ -77,7 +82,10 @@ use crate::mach::unit::Unit;
 use crate::module::abi::Convention;
 pub use check::{Checker, check};
 pub use facts::undefined;
-use facts::{def_blocks, fixed_reg_beyond, fixed_registers, is_early_clobber, last_uses, rpo_indices, uses};
+use facts::{
+    DeadWords, def_positions, fixed_reg_beyond, fixed_registers, is_early_clobber, last_uses, rpo_indices,
+    uses,
+};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
@@ -89,21 +97,24 @@ use reg_file::RegFile;
 pub use reg_limits::BlockLimits;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, operands as machine};
+use smallvec::SmallVec;
 
 /// How many registers ptxas advises to have besides those of the widest operand, for wgmma of all sizes.
 const EXTRA_REGISTERS: u32 = 26;
 
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let limits = Limits::registers(context.registers);
-    unit.code = allocate(&mut unit.kernel.code, limits, context.register_goal, &context.tuning)?;
+    // The goal, and what the next lower occupancy allows.
+    let goals = context.register_goal.map(|goal| [goal, context.usual_occupancy().step(goal + 1)]);
+    unit.code = allocate(&mut unit.kernel.code, limits, goals, &context.tuning)?;
     Ok(())
 }
 
-/// Allocates with `preferred` registers if that takes no spill, else with `max`.
+/// Allocates with as many registers as the first of `goals` that takes no spill, else with `max`.
 fn allocate(
     function: &mut Function,
     max: Limits,
-    preferred: Option<u32>,
+    goals: Option<[u32; 2]>,
     tuning: &Tuning,
 ) -> Result<MachFunction, PassError> {
     if let Some((data, registers)) = fixed_reg_beyond(function, max.usable(max.registers)) {
@@ -111,14 +122,16 @@ fn allocate(
     }
     let conventions = function.fixed.values().map(Convention::of);
     let needed = conventions.map(Convention::least_registers).max().unwrap_or(0);
-    let mut limits = preferred.map_or(max, |preferred| Limits::registers(preferred.max(needed)));
+    let below_max = |goal: &u32| *goal < max.registers;
+    let mut attempts = goals.into_iter().flatten().map(|goal| goal.max(needed)).filter(below_max);
+    let mut limits = attempts.next().map_or(max, Limits::registers);
     let mut may_precolor = true;
     let mut short_lived = FxHashSet::default();
     let mut attempt: u32 = 0;
     loop {
         let cfg = Cfg::new(function);
         let live = Liveness::new(function, &cfg);
-        let has_goal = limits.registers < max.registers || preferred.is_some_and(|p| p >= max.registers);
+        let has_goal = limits.registers < max.registers || goals.is_some_and(|g| g[0] >= max.registers);
         calls::place_routines(function, (&cfg, &live), &limits, has_goal);
         let precolored = if may_precolor {
             Precoloring::new(function, (&cfg, &live), &limits, tuning)
@@ -126,14 +139,15 @@ fn allocate(
             Precoloring::default()
         };
         let has_precolored = !precolored.is_empty();
-        let outcome = Allocator::new(function, (&cfg, &live), limits, precolored, tuning).run();
-        let spills = matches!(&outcome, Ok(Outcome::Done(code)) if code.spill_stores + code.spill_loads > 0);
-        if limits.registers < max.registers && (spills || outcome.is_err()) {
-            limits = max;
+        let has_more = limits.registers < max.registers;
+        let outcome = Allocator::new(function, (&cfg, &live), (limits, has_more), precolored, tuning).run();
+        if has_more && matches!(outcome, Err(_) | Ok(Outcome::Spills)) {
+            limits = attempts.next().map_or(max, Limits::registers);
             continue;
         }
         match outcome {
             Ok(Outcome::Done(code)) => return Ok(*code),
+            Ok(Outcome::Spills) => return Err("an attempt that may spill was given up".into()),
             Ok(Outcome::SpillViaR(values)) => {
                 let targeted = attempt < tuning.regalloc_targeted_attempts;
                 let chosen = if targeted {
@@ -177,6 +191,8 @@ fn operands_too_wide(function: &Function, inst: Inst) -> PassError {
 /// The result of an attempt.
 enum Outcome {
     Done(Box<MachFunction>),
+    /// The attempt takes spills, and must not.
+    Spills,
     /// These values of other files than R must be spilled through R.
     SpillViaR(Vec<Value>),
     /// Moves need a reserved scratch register of this file.
@@ -215,6 +231,8 @@ struct Allocator<'a> {
     live: &'a Liveness,
     tuning: &'a Tuning,
     limits: Limits,
+    /// Is the attempt given up at the first spill? With a register goal, more registers are better.
+    spill_free: bool,
     block_limits: BlockLimits,
     files: [RegFile; 5],
     /// The current register of each value.
@@ -229,6 +247,8 @@ struct Allocator<'a> {
     definition: Vec<Option<Inst>>,
     /// The defining block of each value.
     def_block: Vec<Option<Block>>,
+    /// The position of the definition of each value in its block.
+    def_position: Vec<u32>,
     hints: Hints,
     precolored: Precoloring,
     next_use: Option<NextUse>,
@@ -240,6 +260,8 @@ struct Allocator<'a> {
     block: Block,
     position: u32,
     block_uses: Vec<(Value, u32)>,
+    /// The words that die in the current block before the rest of their values, by position.
+    dead_words: Vec<DeadWords>,
     /// Where each value is defined: block, position after which a spill store goes, register.
     def_point: Vec<Option<(Block, u32, u8)>>,
     /// The spill slot of each spilled value (offset in the frame).
@@ -265,7 +287,7 @@ impl<'a> Allocator<'a> {
     fn new(
         function: &'a Function,
         (cfg, live): (&'a Cfg, &'a Liveness),
-        limits: Limits,
+        (limits, spill_free): (Limits, bool),
         precolored: Precoloring,
         tuning: &'a Tuning,
     ) -> Allocator<'a> {
@@ -275,6 +297,8 @@ impl<'a> Allocator<'a> {
         let registers = block_limits.max(cfg);
         let files =
             [File::R, File::UR, File::P, File::UP, File::B].map(|f| RegFile::new(f, &limits, registers));
+        let rpo_index = rpo_indices(cfg, blocks);
+        let (def_block, def_position) = def_positions(function, cfg);
         let code = MachFunction {
             order: cfg.order.clone(),
             blocks: vec![Vec::new(); blocks],
@@ -287,6 +311,7 @@ impl<'a> Allocator<'a> {
             live,
             tuning,
             limits,
+            spill_free,
             block_limits,
             files,
             assigned: vec![None; values],
@@ -294,15 +319,17 @@ impl<'a> Allocator<'a> {
             pending_reads: Vec::new(),
             undefined: undefined(function, cfg),
             definition: function.definitions().into_iter().map(|d| d.map(|(_, inst)| inst)).collect(),
-            def_block: def_blocks(function, cfg),
-            hints: Hints::new(function, cfg, live),
+            def_block,
+            def_position,
+            hints: Hints::new(function, (cfg, live), &rpo_index),
             precolored,
             next_use: None,
             pressure: None,
-            rpo_index: rpo_indices(cfg, blocks),
+            rpo_index,
             block: Function::ENTRY,
             position: 0,
             block_uses: Vec::new(),
+            dead_words: Vec::new(),
             def_point: vec![None; values],
             slots: vec![None; values],
             slot_owners: FxHashMap::default(),
@@ -321,6 +348,9 @@ impl<'a> Allocator<'a> {
         self.reserve();
         for i in 0..self.cfg.order.len() {
             self.allocate_block(self.cfg.order[i])?;
+            if self.spill_free && self.frame > self.function.frame {
+                return Ok(Outcome::Spills);
+            }
         }
         if !self.spill_via_r.is_empty() {
             self.spill_via_r.sort();
@@ -332,6 +362,9 @@ impl<'a> Allocator<'a> {
         }
         if let Some(file) = self.insert_edge_moves()? {
             return Ok(Outcome::NeedsScratch(file));
+        }
+        if self.spill_free && self.frame > self.function.frame {
+            return Ok(Outcome::Spills);
         }
         self.insert_stores();
         self.code.frame = self.frame.next_multiple_of(16);
@@ -345,12 +378,14 @@ impl<'a> Allocator<'a> {
 
     fn allocate_block(&mut self, block: Block) -> Result<(), AttemptError> {
         (self.block, self.position) = (block, 0);
-        self.hints.begin_block();
+        self.hints.begin_block(self.rpo_index[block.index()]);
         self.block_uses.clear();
         self.enter_block(block)?;
         self.collect_latch_writes(block);
         let data = &self.function.blocks[block];
-        let last_uses = last_uses(self.function, block, &self.live.live_out[block.index()]);
+        let mut last_uses = last_uses(self.function, block, &self.live.live_out[block.index()]);
+        self.dead_words = std::mem::take(&mut last_uses.words);
+        self.hints.set_deaths(block, &last_uses.at);
         for param in data.params.iter().filter(|p| last_uses.unused.contains(p)) {
             self.unassign(*param);
         }
@@ -371,7 +406,7 @@ impl<'a> Allocator<'a> {
 
     /// Gives a free register to a value.
     fn assign(&mut self, value: Value, reg: u8) {
-        self.hints.assigned(value);
+        self.hints.assigned(value, reg);
         let data = self.function.values[value];
         let file = self.file(data.file);
         self.files[file].take(reg, data.words, value);
@@ -383,8 +418,32 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[value];
         let file = self.file(data.file);
         if let Some(reg) = self.assigned[value.index()].take() {
-            self.files[file].release(reg, data.words);
+            self.files[file].release(reg, data.words, value);
         }
+    }
+
+    /// Frees the registers of words that die at the current instruction, though other words of their values don't.
+    fn release_dead_words(&mut self) {
+        let first = self.dead_words.partition_point(|dead| dead.position < self.position);
+        for i in first..self.dead_words.len() {
+            let DeadWords { position, value, words } = self.dead_words[i];
+            if position > self.position {
+                return;
+            }
+            let file = self.file(self.function.values[value].file);
+            let dead = (0..self.function.values[value].words).filter(|w| words >> w & 1 != 0);
+            if let Some(reg) = self.assigned[value.index()].filter(|_| self.precolored.reg(value).is_none()) {
+                dead.for_each(|w| self.files[file].release(reg + w, 1, value));
+            }
+        }
+    }
+
+    /// The words of a value that are not dead.
+    fn live_words(&self, value: Value) -> SmallVec<[u8; 4]> {
+        let data = self.function.values[value];
+        let regs = &self.files[self.file(data.file)];
+        let owned = |w: &u8| regs.owner(usize::from(self.register(value, *w))) == Some(value);
+        (0..data.words).filter(owned).collect()
     }
 
     fn file(&self, file: File) -> usize {

@@ -21,6 +21,7 @@ impl Allocator<'_> {
         let arguments = self.operand_regs(data);
         let file = data.results.first().map_or(File::R, |r| self.function.values[*r].file);
         killed.iter().for_each(|v| self.unassign(*v));
+        self.release_dead_words();
         // Preferred: the registers that hold the words already.
         let mut word = 0;
         for result in &data.results {

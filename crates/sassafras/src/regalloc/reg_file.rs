@@ -124,9 +124,11 @@ impl RegFile {
         self.owner[at..at + usize::from(words)].fill(Some(value));
     }
 
-    pub fn release(&mut self, at: u8, words: u8) {
+    /// Frees the registers among these that a value owns: others may have taken those of its dead words.
+    pub fn release(&mut self, at: u8, words: u8, value: Value) {
         let at = usize::from(at);
-        self.owner[at..at + usize::from(words)].fill(None);
+        let registers = self.owner[at..at + usize::from(words)].iter_mut();
+        registers.filter(|owner| **owner == Some(value)).for_each(|owner| *owner = None);
     }
 
     pub fn clear(&mut self) {

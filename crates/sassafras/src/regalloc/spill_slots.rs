@@ -153,7 +153,7 @@ impl Allocator<'_> {
     }
 
     /// The block of which a value is a parameter.
-    fn param_block(&self, value: Value) -> Option<Block> {
+    pub(super) fn param_block(&self, value: Value) -> Option<Block> {
         self.def_block[value.index()].filter(|_| self.definition[value.index()].is_none())
     }
 

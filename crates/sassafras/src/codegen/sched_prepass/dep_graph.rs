@@ -5,8 +5,8 @@
 //!   ([`Effects::stay_in_order`]).
 //! * Fences: wgmma, their arrivals and waits order accesses to their registers. Other instructions pass them, and so run
 //!   while wgmma are outstanding.
-//! * Coalescing: the next value of a block parameter is defined after the uses of the parameter, so that both can have
-//!   one register.
+//! * Coalescing: the next value of a block parameter, or a word of it, is defined after the uses of the parameter, or of
+//!   that word, so that both can have one register.
 //!
 //! The height of a node is its issue time, counted from the end of the block, in a backward list schedule with one
 //! instruction per cycle and busy units. Linear in the edges; pairs of instructions with effects are compared until one
@@ -229,36 +229,55 @@ impl DepGraph {
         }
     }
 
-    /// An argument of a block parameter is defined after the uses of the parameter: their live ranges don't overlap.
+    /// An argument of a block parameter is defined after the uses of the parameter, and a word of a pair that is packed
+    /// for it after the uses of that word: their live ranges don't overlap.
     fn add_coalescing_deps(&mut self, function: &Function, block: Block) {
-        let mut param_of: FxHashMap<Value, Value> = FxHashMap::default();
+        let mut target_of = self.coalescing_targets(function, block);
+        if target_of.is_empty() {
+            return;
+        }
+        // The nodes that read each parameter so far, and which words.
+        let mut users: FxHashMap<Value, Vec<(usize, u32)>> =
+            target_of.values().map(|(param, _)| (*param, Vec::new())).collect();
+        for (node, inst) in self.insts.iter().enumerate() {
+            let data = &function.insts[*inst];
+            for (param, words) in data.results.iter().filter_map(|v| target_of.remove(v)) {
+                let readers = users.get(&param).into_iter().flatten().filter(|(_, read)| read & words != 0);
+                readers.for_each(|(user, _)| self.succs[*user].push((node, 0)));
+            }
+            for (value, words) in data.words_read() {
+                if let Some(users) = users.get_mut(&value) {
+                    users.push((node, words));
+                }
+            }
+        }
+    }
+
+    /// The parameters that values are arguments of, and which of their words.
+    fn coalescing_targets(&self, function: &Function, block: Block) -> FxHashMap<Value, (Value, u32)> {
+        let mut targets: FxHashMap<Value, (Value, u32)> = FxHashMap::default();
         for edge in function.blocks[block].end.edges() {
             // The arguments of a split edge are in the block between.
             let between = &function.blocks[edge.to];
             let split = if between.insts.is_empty() { between.end.edges() } else { SmallVec::new() };
             for edge in split.into_iter().chain([edge]) {
-                let params = &function.blocks[edge.to].params;
-                param_of.extend(edge.args.iter().copied().zip(params.iter().copied()));
+                let params = function.blocks[edge.to].params.iter().map(|param| (*param, u32::MAX));
+                targets.extend(edge.args.iter().copied().zip(params));
             }
         }
-        if param_of.is_empty() {
-            return;
+        if targets.is_empty() {
+            return targets;
         }
-        let mut users: FxHashMap<Value, Vec<usize>> =
-            param_of.values().map(|param| (*param, Vec::new())).collect();
-        for (node, inst) in self.insts.iter().enumerate() {
-            let data = &function.insts[*inst];
-            for param in data.results.iter().filter_map(|v| param_of.get(v)) {
-                for &user in users.get(param).into_iter().flatten() {
-                    self.succs[user].push((node, 0));
+        let packs = self.insts.iter().map(|i| &function.insts[*i]);
+        for pack in packs.filter(|data| data.op == Op::Pseudo(Pseudo::Pack) && data.results.len() == 1) {
+            let Some((param, u32::MAX)) = targets.get(&pack.results[0]).copied() else { continue };
+            for (word, arg) in pack.args.iter().enumerate() {
+                if let Some(value) = arg.value().filter(|v| function.values[*v].words == 1) {
+                    targets.entry(value).or_insert((param, 1 << word.min(31)));
                 }
             }
-            data.uses().for_each(|v| {
-                if let Some(users) = users.get_mut(&v) {
-                    users.push(node);
-                }
-            });
         }
+        targets
     }
 
     /// Heights by backward list scheduling: where many nodes wait for a slow unit, those that lead to the first of them
