@@ -99,7 +99,7 @@ fields! {
     Limit { test, text }
     Gate { subject, name, needs }
     Rule { step, when, then }
-    Condition { from, until, from_sm, until_sm, present, absent, types, operands }
+    Condition { from, until, from_sm, until_sm, outside, present, absent, types, operands }
 }
 
 impl<T: Rust> Rust for &'static [T] {

@@ -297,6 +297,8 @@ impl Definitions {
                 when.until_sm = Some(target(sm)?);
             } else if let Some(sm) = part.strip_prefix("sm") {
                 when.from_sm = Some(target(sm)?);
+            } else if let Some(set) = part.strip_prefix("!in:") {
+                when.outside = self.arch(set)?.leak();
             } else if let Some(words) = part.strip_prefix('!') {
                 absent.extend(self.words(words)?);
             } else if let Some(n) = part.strip_prefix("args=") {

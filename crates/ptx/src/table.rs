@@ -73,8 +73,8 @@
 //! 7. The gates of optional operands, sizes of vectors and other faults of operands, limits.
 //!
 //! These lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4` is the version from which
-//! they apply, `!ptx8.1` the one below which, `sm70` and `!sm70` say the same of targets, `t1=.x/.y` asks for the
-//! second type, `args=3` for three operands. All but `word` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m`
+//! they apply, `!ptx8.1` the one below which, `sm70` and `!sm70` say the same of targets, `!in:SET` leaves out the
+//! targets of a set, `t1=.x/.y` asks for the second type, `args=3` for three operands. All but `word` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m`
 //! is the mnemonic, `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape`
 //! the shape, `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of such
 //! a word.
@@ -82,7 +82,7 @@
 //! A gate is `F` (feature), `I` (instruction) or `M` (modifier) with the name that ptxas prints, and needs, in the
 //! order in which ptxas asks for them: `>=90`, `in:SET`, `ptx8.0`. Several gates have `;` between them. In the place
 //! of a gate `error 'text'` makes a row of something that ptxas knows well enough to say what is wrong with it. In a
-//! rule, `warn 'text'` is a warning.
+//! rule, `warn 'text'` is a warning, in which `$target` is the name of the target.
 
 mod form;
 mod opcode;

@@ -153,3 +153,12 @@ fn threads_with_different_handles_take_turns() {
     let named = sample.replace("[%rd1, {", "[image, {");
     assert_eq!(operations("sm_90", &named, &["TEX", "R2UR"]), ["TEX.LL"]);
 }
+
+#[test]
+fn elements_that_a_store_leaves_out_are_not_written() {
+    let body = "st.global.v8.b32 [%rd1], {%r1, _, %r3, _, _, _, _, %r4};";
+    assert_eq!(operations("sm_100", body, &["STG"]), ["STG.E"; 3]);
+    let body = "st.release.gpu.v4.b64 [%rd1], {_, %rd2, _, %rd3};";
+    let expected = "MEMBAR.ALL.GPU ERRBAR CGAERRBAR ST.E.64.STRONG.GPU ST.E.64.STRONG.GPU";
+    assert_eq!(operations("sm_100", body, &["ST", "MEMBAR", "ERRBAR", "CGAERRBAR"]).join(" "), expected);
+}

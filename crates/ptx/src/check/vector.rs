@@ -192,7 +192,7 @@ impl Matcher<'_, '_> {
         let mnemonic = self.mnemonic;
         match (&spec.role, operand) {
             (_, Operand::Reg(_) | Operand::Part { .. }) => Ok(()),
-            (Role::Dest, Operand::Sink) if spec.sink => Ok(()),
+            (_, Operand::Sink) if spec.sink => Ok(()),
             (_, Operand::Sink) => Err(self.no_sink(spec)),
             (Role::Dest, _) => {
                 Err(Misfit::Text(format!("Result register required for instruction '{mnemonic}'")))

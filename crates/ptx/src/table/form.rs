@@ -300,6 +300,8 @@ pub struct Condition {
     /// The lowest target, and the one below which.
     pub from_sm: Option<u16>,
     pub until_sm: Option<u16>,
+    /// The targets to which it doesn't apply.
+    pub outside: &'static [Target],
     /// Of each group one must be there.
     pub present: &'static [Words],
     /// None of these may be there.
@@ -322,6 +324,7 @@ impl Condition {
             && self.until.is_none_or(|v| !version.reaches(v))
             && self.from_sm.is_none_or(|sm| target.sm() >= sm)
             && self.until_sm.is_none_or(|sm| target.sm() < sm)
+            && !self.outside.contains(&target)
     }
 }
 

@@ -270,7 +270,10 @@ impl Opcode {
         let Some(met) = met else { return Vec::new() };
         let (severity, texts) = match &rule.then {
             Consequence::Error(text) => (Severity::Error, vec![self.named(text, &met)]),
-            Consequence::Warning(text) => (Severity::Warning, vec![self.named(text, &met)]),
+            Consequence::Warning(text) => {
+                let text = self.named(text, &met).replace("$target", &target.name());
+                (Severity::Warning, vec![text])
+            }
             Consequence::Gates(gates) => {
                 let refusals = gates.iter().flat_map(|gate| self.refusals(gate, &met, target, version));
                 (Severity::Error, refusals.collect())

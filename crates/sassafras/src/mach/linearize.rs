@@ -287,7 +287,9 @@ impl Linearizer<'_> {
     fn move_stack(&mut self, by: i64) {
         if by != 0 {
             let stack = machine::r(Function::STACK_POINTER);
-            self.push(sass::Op::IADD3, &[], &[stack, stack, machine::imm(by), machine::rz()]);
+            // The stack pointer wraps around.
+            let by = machine::imm(i64::from(by as i32));
+            self.push(sass::Op::IADD3, &[], &[stack, stack, by, machine::rz()]);
         }
     }
 

@@ -92,18 +92,18 @@ impl Launch {
         }
     }
 
-    /// More blocks than an SM takes are no bound at all.
+    /// More blocks than an SM takes are no bound at all. Without threads per block they mean nothing.
     fn check_blocks(&mut self, name: &str, target: &Target) {
         let (threads, blocks) = (target.threads_per_sm, target.blocks_per_sm);
-        if self.min_blocks.is_some_and(|wanted| wanted > blocks) {
-            self.min_blocks = None;
-            self.out_of_range("minnctapersm", name, "minnctapersm");
-        }
         // Warps are allocated whole.
         let Some(each) = self.threads().map(|each| each.div_ceil(Target::WARP).saturating_mul(Target::WARP))
         else {
             return;
         };
+        if self.min_blocks.is_some_and(|wanted| wanted > blocks) {
+            self.min_blocks = None;
+            self.out_of_range("minnctapersm", name, "minnctapersm");
+        }
         if each > threads {
             let what = if self.min_blocks.is_some() { "maxntid," } else { "threads per SM" };
             (self.impossible, self.min_blocks) = (true, None);

@@ -11,11 +11,12 @@
 //! - At a join, the least of the predecessors' limits holds.
 //!
 //! ptxas also follows calls within a module. We compile functions separately, with their own register counts, so that a
-//! kernel with calls keeps its registers; leaving out only some `setmaxnreg` could make an `.inc` wait forever.
+//! kernel with such calls keeps its registers; leaving out only some `setmaxnreg` could make an `.inc` wait forever.
+//! Functions of the driver get by with the registers of the calling convention.
 
 use crate::context::{Failure, Lines};
 use crate::module::launch_bounds::Launch;
-use ptx::ast::{Function, Inst, Module, Operand, Stmt};
+use ptx::ast::{Function, Inst, Item, Module, Operand, Stmt};
 
 /// Whether a function's `setmaxnreg` are obeyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +49,8 @@ impl Reconfiguration {
         if increases.is_empty() && decreases.is_empty() {
             return Ok(Reconfiguration::Unused);
         }
-        let calls = instructions(module, function).any(|(name, _)| name == "call");
+        let calls = instructions(module, function)
+            .any(|(name, i)| name == "call" && !calls_driver(module, function, i));
         let start = launch.registers_at_start().filter(|_| function.entry);
         let ignored = |why| Ok(Reconfiguration::Ignored(why));
         let start = match start {
@@ -70,6 +72,19 @@ impl Reconfiguration {
             }),
         }
     }
+}
+
+/// Is the callee a function of the driver? An executable has a body for all others.
+fn calls_driver(module: &Module, function: &Function, call: &Inst) -> bool {
+    let operands = function.body.as_ref().map_or(&[][..], |body| body.list(call.operands));
+    let callee = operands.iter().find(|o| !matches!(o, Operand::List(_)));
+    let Some(Operand::Symbol(symbol)) = callee else { return false };
+    let is_here = |item: &Item| match item {
+        Item::Function(f) => f.symbol == *symbol && f.body.is_some(),
+        Item::Alias(alias) => alias.alias == *symbol,
+        _ => false,
+    };
+    !module.items.iter().any(is_here)
 }
 
 pub const INCREASE: &str = "setmaxnreg.inc";

@@ -25,6 +25,8 @@ pub enum LoadError {
     Cubin(cubin::ReadError),
     /// No machine of this number is known.
     Target(u32),
+    /// Variables of so many bytes.
+    TooLarge(u64),
     /// A relocation that the loader does not know.
     Relocation {
         /// The section that it changes.
@@ -41,6 +43,7 @@ impl fmt::Display for LoadError {
         match self {
             LoadError::Cubin(error) => error.fmt(f),
             LoadError::Target(sm) => write!(f, "no machine sm_{sm} is known"),
+            LoadError::TooLarge(bytes) => write!(f, "variables of {bytes} bytes are too large to simulate"),
             LoadError::Relocation { section, offset, kind } => {
                 write!(f, "{section}: the relocation {kind:?} at {offset:#x} can't be filled in")
             }
@@ -103,6 +106,7 @@ impl Image {
         let sm = u32::from(object.header.sm());
         let target = Target::of_sm(sm).ok_or(LoadError::Target(sm))?;
         let mut globals = Global::default();
+        check_size(&object)?;
         let mut sections = place(&object, &mut globals);
         relocate(&object, &mut sections)?;
         for (section, loaded) in object.sections.iter().zip(&sections) {
@@ -136,6 +140,19 @@ fn constant_bank(section: &Section) -> Option<(usize, Option<&str>)> {
         None => (rest, None),
     };
     bank.parse().ok().filter(|bank| *bank < BANKS).map(|bank| (bank, kernel))
+}
+
+/// Global variables are in the simulator's own memory.
+fn check_size(object: &Object) -> Result<(), LoadError> {
+    const MOST: u64 = 1 << 32;
+    let zeros = |section: &Section| match section.body {
+        Body::Zeros(count) if is_global(section) => count,
+        _ => 0,
+    };
+    match object.sections.iter().map(zeros).max() {
+        Some(bytes) if bytes > MOST => Err(LoadError::TooLarge(bytes)),
+        _ => Ok(()),
+    }
 }
 
 /// Copies sections that a running kernel sees, and gives each its address.

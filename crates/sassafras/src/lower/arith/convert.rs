@@ -199,7 +199,10 @@ impl<'a> Lower<'_, 'a> {
             };
             self.emit(Op::I2F, &modifiers, (to.bits() / 32).max(1) as u8, &[arg])
         };
-        self.saturated(ins, to, value)
+        let value = self.saturated(ins, to, value);
+        // No integer becomes a subnormal number.
+        ins.flag("ftz");
+        value
     }
 
     /// A register, or a constant converted to the type.

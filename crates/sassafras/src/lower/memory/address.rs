@@ -143,8 +143,19 @@ impl<'a> Lower<'_, 'a> {
                 let base = self.pack(&[half(Half::Low), half(Half::High)]);
                 Address { base: base.into(), offset: 0 }
             }
+            // A generic access of a variable elsewhere: its generic address.
+            (Location::Shared(_) | Location::LinkedShared(_), Space::Generic) => {
+                self.generic_variable(symbol, offset, Space::Shared)?
+            }
+            (Location::Local(_), Space::Generic) => self.generic_variable(symbol, offset, Space::Local)?,
             _ => return None,
         })
+    }
+
+    fn generic_variable(&mut self, symbol: ptx::ast::Symbol, offset: i64, space: Space) -> Option<Address> {
+        let within = self.variable_address(symbol, 0)?;
+        let base = self.converted([within.into(), RZ], space, false)?;
+        Some(Address { base: base.into(), offset })
     }
 
     /// Adds an offset that doesn't fit the field to the base.

@@ -396,11 +396,15 @@ impl<'a> Lower<'_, 'a> {
         let manner = Manner::read(ins, self.caches.1.filter(|_| space.is_cached()))?;
         let data = Data::read(ins)?;
         let policy = self.cache_hint(ins, 2)?;
-        let value = self.gather(ins.get(1)?, data)?;
-        let operand = ins.get(0)?;
+        let (operand, from) = (ins.get(0)?, ins.get(1)?);
+        let sunk = self.with_sinks(from);
+        let value = if sunk.is_some() { None } else { Some(self.gather(from, data)?) };
         if let Some(scope) = manner.release {
             self.before_release(scope);
         }
+        let Some(value) = value else {
+            return self.store_present(operand, space, &manner, (sunk?, data), policy);
+        };
         if data.bits() == 256 {
             return self.store_256(operand, space, &manner, value, policy);
         }
@@ -422,6 +426,40 @@ impl<'a> Lower<'_, 'a> {
         self.fence_unmarked(is_unmarked);
         self.effect(op, &modifiers, &[], &args);
         self.fence_unmarked(is_unmarked);
+        Some(())
+    }
+
+    /// The elements of a vector some of which are sinks.
+    fn with_sinks(&self, operand: &Operand) -> Option<&'a [Operand]> {
+        let Operand::Vector(range) = operand else { return None };
+        let body = self.body;
+        Some(body.list(*range)).filter(|list| list.contains(&Operand::Sink))
+    }
+
+    /// Stores each element but the sinks by itself: to memory a vector is its elements.
+    fn store_present(
+        &mut self,
+        operand: &Operand,
+        space: Space,
+        manner: &Manner,
+        (elements, data): (&[Operand], Data),
+        policy: Option<Value>,
+    ) -> Option<()> {
+        let address = self.address(operand, space, i64::from(data.bits() / 8))?;
+        let op = if space == Space::Global { Op::STG } else { Op::ST };
+        let size = size_word(data.ty.bits(), false)?;
+        let words = [&[M::E], manner.evict.as_slice(), size, self.order(manner.order)].concat();
+        let offsets = (address.offset..).step_by(data.ty.bytes() as usize);
+        for (element, offset) in elements.iter().zip(offsets) {
+            if matches!(element, Operand::Sink) {
+                self.mark_read(element);
+                continue;
+            }
+            let value = self.gather(element, Data { count: 1, ..data })?;
+            let mut args = self.far_args(Address { offset, ..address }, space, manner, policy);
+            args.push(value.into());
+            self.effect(op, &words, &[], &args);
+        }
         Some(())
     }
 

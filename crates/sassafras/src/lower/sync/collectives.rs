@@ -47,8 +47,11 @@ const UNIFORM: Arg = Arg::Fixed { file: File::UR, number: 62 };
 impl<'a> Lower<'_, 'a> {
     pub(crate) fn warp(&mut self, ins: &Ins<'a>) -> Option<()> {
         match ins.mnemonic() {
+            // Without `.sync` (before PTX 6.4) they are of the lanes that are active.
+            "shfl" if !ins.has_word("sync") => self.shuffle(ins, Gathered::Here),
+            "vote" if !ins.has_word("sync") => self.vote(ins, Gathered::Here),
             "shfl" => self.converge(ins, ins.len() - 1, Convergence::AtLeast, Self::shuffle),
-            "vote" => self.vote(ins),
+            "vote" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::vote),
             "match" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::match_),
             "redux" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::redux),
             "elect" => self.converge(ins, ins.len() - 1, Convergence::Exactly, Self::elect),
@@ -389,32 +392,23 @@ impl<'a> Lower<'_, 'a> {
         self.set(second, predicate)
     }
 
-    fn vote(&mut self, ins: &Ins<'a>) -> Option<()> {
-        // These targets have no form without `.sync`.
-        let last = ins.len() - 1;
-        self.converge(ins, last, Convergence::Exactly, |l, ins, gathered| {
-            let mode = ins.one_of(&["all", "any", "uni", "ballot"])?;
-            ins.ty()?;
-            let predicate = l.predicate(ins.get(1)?)?;
-            let value = match mode {
-                "ballot" => {
-                    let result = l.kernel.code.value(File::R, 1);
-                    l.warp_wide(gathered, Op::VOTE, &[M::ANY], &[result], &[PT, predicate])?;
-                    result
-                }
-                _ => {
-                    let mode = match mode {
-                        "all" => M::ALL,
-                        "any" => M::ANY,
-                        _ => M::EQ,
-                    };
-                    let result = l.kernel.code.value(File::P, 1);
-                    l.warp_wide(gathered, Op::VOTE, &[mode], &[result], &[predicate])?;
-                    result
-                }
-            };
-            l.set(ins.get(0)?, value)
-        })
+    fn vote(&mut self, ins: &Ins<'a>, gathered: Gathered) -> Option<()> {
+        let mode = ins.one_of(&["all", "any", "uni", "ballot"])?;
+        ins.ty()?;
+        let predicate = self.predicate(ins.get(1)?)?;
+        if mode == "ballot" {
+            let result = self.kernel.code.value(File::R, 1);
+            self.warp_wide(gathered, Op::VOTE, &[M::ANY], &[result], &[PT, predicate])?;
+            return self.set(ins.get(0)?, result);
+        }
+        let mode = match mode {
+            "all" => M::ALL,
+            "any" => M::ANY,
+            _ => M::EQ,
+        };
+        let result = self.kernel.code.value(File::P, 1);
+        self.warp_wide(gathered, Op::VOTE, &[mode], &[result], &[predicate])?;
+        self.set(ins.get(0)?, result)
     }
 
     /// The active threads for which a predicate holds.

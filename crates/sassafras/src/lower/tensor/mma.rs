@@ -233,7 +233,7 @@ impl<'a> Lower<'_, 'a> {
     fn scales(&mut self, ins: &Ins<'a>, ty: Type, at: usize) -> Option<Scales> {
         ins.flag("block_scale");
         let four = ins.starting_with("scale_vec::") == Some("scale_vec::4X");
-        let factors = [self.word(ins.get(at)?, Type::B32)?, self.word(ins.get(at + 2)?, Type::B32)?];
+        let factors = [self.scale_factors(ins.get(at)?)?, self.scale_factors(ins.get(at + 2)?)?];
         let mut fields = Vec::new();
         for operand in [ins.get(at + 1)?, ins.get(at + 3)?] {
             let Operand::Vector(range) = operand else { return None };
@@ -241,6 +241,16 @@ impl<'a> Lower<'_, 'a> {
         }
         let selector = self.scale_selector(&fields)?;
         Some(Scales { factors, selector, ty, four })
+    }
+
+    /// A register, perhaps in braces; ptxas takes the first of several.
+    fn scale_factors(&mut self, operand: &Operand) -> Option<Arg> {
+        self.mark_all(operand);
+        let body = self.body;
+        match operand {
+            Operand::Vector(range) => self.word(body.list(*range).first()?, Type::B32),
+            _ => self.word(operand, Type::B32),
+        }
     }
 
     /// Packs the selector: byte and thread of A, byte and thread of B.
@@ -393,7 +403,7 @@ fn words_of(value: Value, count: u8) -> Fragment {
 /// Expansions of MMAs that the machine lacks.
 impl Lower<'_, '_> {
     /// Does the machine have `HMMA.884`, an MMA for each pair of quads?
-    fn has_quad_mma(&self) -> bool {
+    pub(crate) fn has_quad_mma(&self) -> bool {
         self.takes(Op::HMMA, &[M::_884, M::F16, M::F16, M::STEP0], &quad_operands())
     }
 

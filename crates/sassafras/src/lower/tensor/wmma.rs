@@ -291,11 +291,14 @@ impl<'a> Lower<'_, 'a> {
         let rounding = ins.word(Kind::Rounding).and_then(rounding);
         let bits = ins.one_of(&["xor", "and"]).map(|op| if op == "xor" { M::XOR } else { M::AND });
         ins.flag("popc");
-        let saturate = ins.flag("satfinite");
+        let mut saturate = ins.flag("satfinite");
         let f16 = Type::find("f16")?;
         let (d, a, b, c) = match ins.types()[..] {
-            // `.satfinite` of floats: no supported machine has that.
-            [d, c] if !saturate => (d, f16, f16, c),
+            // `.satfinite` of floats, before PTX 6.5: only sm_75 has that. As with ptxas it means nothing elsewhere.
+            [d, c] if !(saturate && self.has_quad_mma()) => {
+                saturate = false;
+                (d, f16, f16, c)
+            }
             [d, a, b, c] => (d, a, b, c),
             _ => return None,
         };
