@@ -28,8 +28,8 @@ use crate::regalloc::{self, BlockLimits, Limits};
 use dep_graph::{DepGraph, LatencyTable};
 use min_pressure::Anchors;
 use ori::entity::Entity;
-use ori::liveness::{Liveness, ValueSet};
-use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, Op, Pseudo, Value};
+use ori::liveness::Liveness;
+use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, LoopForest, Op, Pseudo, Value};
 use pressure_profile::PressureProfile;
 use sass::model::Unit;
 use std::cmp::Reverse;
@@ -42,7 +42,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let mut pressure = PressureTracker::new(function, &cfg, context);
     let limits = Limits::registers(context.registers);
     let block_limits = BlockLimits::new(function, &cfg, &limits);
-    let live_through = live_through::words(function, &cfg, &live);
+    let live_through = live_through::words(function, &LoopForest::new(&cfg), &live);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     if !calls {
         context.register_goal = register_goal(function, (&cfg, &live), &mut pressure, context);
@@ -223,7 +223,6 @@ struct PressureTracker {
     weights: Vec<(usize, i32)>,
     /// Uses of each value that are still to be scheduled in the block; one more if it is live out.
     remaining_uses: Vec<u32>,
-    live: ValueSet,
     current: Counts,
     limit: Counts,
     budget: Counts,
@@ -253,7 +252,6 @@ impl PressureTracker {
             uses: Uses::new(function, cfg),
             weights: function.values.keys().map(weight).collect(),
             remaining_uses: vec![0; values],
-            live: ValueSet::new(values),
             current: [0; FILES],
             limit: params.budget,
             budget: params.budget,
@@ -275,15 +273,14 @@ impl PressureTracker {
 
     fn begin_block(&mut self, function: &Function, live: &Liveness, block: Block) {
         let data = &function.blocks[block];
-        self.live = live.live_in[block.index()].clone();
         let ends = || live.live_out[block.index()].iter().chain(data.end.uses());
         let inner = || data.insts.iter().flat_map(|i| self.uses.of(*i));
         ends().chain(inner().map(|(v, _)| *v)).for_each(|v| self.remaining_uses[v.index()] = 0);
         ends().for_each(|v| self.remaining_uses[v.index()] += 1);
         inner().for_each(|(v, count)| self.remaining_uses[v.index()] += count);
-        data.params.iter().for_each(|p| self.live.insert(*p));
         let mut current = [0; FILES];
-        self.live.iter().for_each(|value| self.add(&mut current, value, 1));
+        let at_start = live.live_in[block.index()].iter().chain(data.params.iter().copied());
+        at_start.for_each(|value| self.add(&mut current, value, 1));
         self.current = current;
     }
 
