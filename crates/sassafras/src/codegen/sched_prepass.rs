@@ -223,6 +223,7 @@ struct PressureTracker {
     weights: Vec<(usize, i32)>,
     /// Uses of each value that are still to be scheduled in the block; one more if it is live out.
     remaining_uses: Vec<u32>,
+    tables: min_pressure::Tables,
     current: Counts,
     limit: Counts,
     budget: Counts,
@@ -252,6 +253,7 @@ impl PressureTracker {
             uses: Uses::new(function, cfg),
             weights: function.values.keys().map(weight).collect(),
             remaining_uses: vec![0; values],
+            tables: min_pressure::Tables::new(function),
             current: [0; FILES],
             limit: params.budget,
             budget: params.budget,
@@ -304,7 +306,7 @@ impl PressureTracker {
         let mut best = (original, insts);
         if excess(&original) > 0 {
             for anchors in Anchors::ALL {
-                let order = min_pressure::order(function, &best.1, &self.remaining_uses, anchors);
+                let order = self.min_pressure_order(function, &best.1, anchors);
                 let pressure = self.max_pressure_or_budget(function, &order);
                 if excess(&pressure) < excess(&best.0) {
                     best = (pressure, order);
@@ -352,11 +354,15 @@ impl PressureTracker {
         let mut least = self.max_pressure(function, insts)[R];
         for anchors in Anchors::ALL {
             if least > enough {
-                let order = min_pressure::order(function, insts, &self.remaining_uses, anchors);
+                let order = self.min_pressure_order(function, insts, anchors);
                 least = least.min(self.max_pressure(function, &order)[R]);
             }
         }
         least
+    }
+
+    fn min_pressure_order(&mut self, function: &Function, insts: &[Inst], anchors: Anchors) -> Vec<Inst> {
+        min_pressure::order(function, insts, &mut self.remaining_uses, anchors, &mut self.tables)
     }
 
     /// The maximal pressure of an order, or the budget if that is more.
