@@ -1,9 +1,9 @@
 //! The control-flow graph: predecessors, reverse post-order, dominators, post-dominators, natural loops.
 //!
-//! Dominators and post-dominators are found by iteration over the reverse post-order (Cooper, Harvey, Kennedy, "A Simple,
-//! Fast Dominance Algorithm"). Dominance queries are constant time: the dominator tree is numbered in pre-order, and a
-//! block dominates a range of numbers. Post-dominators and the numbering are computed on first use. A change of the
-//! function's edges makes a `Cfg` stale.
+//! Dominators and post-dominators are found by the Semi-NCA algorithm (Georgiadis, "Linear-Time Algorithms for
+//! Dominators and Related Problems"; LLVM uses it, too). Dominance queries are constant time: the dominator tree is
+//! numbered in pre-order, and a block dominates a range of numbers. Post-dominators and the numberings are computed on
+//! first use. A change of the function's edges makes a `Cfg` stale.
 
 use crate::entity::{Block, Entity};
 use crate::function::Function;
@@ -28,8 +28,17 @@ pub struct Cfg {
     idom: Vec<Option<Block>>,
     /// Pre-order numbers of the blocks that each dominates, itself first; empty where it is unreachable.
     dominated: OnceLock<Vec<Range<u32>>>,
+    post_dominators: OnceLock<PostDominators>,
+    /// What [`crate::divergence::region`] finds for each branch.
+    pub(crate) regions: OnceLock<Vec<Option<(Block, Block)>>>,
+}
+
+#[derive(Clone, Debug)]
+struct PostDominators {
     /// Immediate post-dominators; `None` is the end of the program.
-    ipdom: OnceLock<Vec<Option<Block>>>,
+    ipdom: Vec<Option<Block>>,
+    /// Pre-order numbers of the blocks that each post-dominates, itself first.
+    ranges: Vec<Range<u32>>,
 }
 
 impl Cfg {
@@ -49,9 +58,9 @@ impl Cfg {
             }
         }
         let rpo_index = indices(n, &order);
-        let idom = dominators(&rpo_index, &order, &preds);
-        let (dominated, ipdom) = (OnceLock::new(), OnceLock::new());
-        Cfg { preds, succs, order, rpo_index, idom, dominated, ipdom }
+        let idom = dominators(Function::ENTRY, &succs, &preds);
+        let (dominated, post_dominators) = (OnceLock::new(), OnceLock::new());
+        Cfg { preds, succs, order, rpo_index, idom, dominated, post_dominators, regions: OnceLock::new() }
     }
 
     /// The immediate dominator.
@@ -61,11 +70,17 @@ impl Cfg {
 
     /// The immediate post-dominator.
     pub fn ipdom(&self, block: Block) -> Option<Block> {
-        self.ipdoms()[block.index()]
+        self.post_dominators().ipdom[block.index()]
     }
 
-    fn ipdoms(&self) -> &[Option<Block>] {
-        self.ipdom.get_or_init(|| post_dominators(self.succs.len(), &self.order, &self.succs, &self.preds))
+    fn post_dominators(&self) -> &PostDominators {
+        let find = || post_dominators(self.succs.len(), &self.order, &self.succs, &self.preds);
+        self.post_dominators.get_or_init(find)
+    }
+
+    /// The index of a block in `order`; `usize::MAX` where it is unreachable.
+    pub fn rpo_index(&self, block: Block) -> usize {
+        self.rpo_index[block.index()]
     }
 
     /// Is a block reachable from the entry?
@@ -116,15 +131,6 @@ impl Cfg {
         (0..inside.len()).filter(move |i| inside[*i]).map(Block::new)
     }
 
-    /// The loop nesting depth of each block.
-    pub fn loop_depths(&self) -> Vec<u32> {
-        let mut depths = vec![0; self.succs.len()];
-        for header in self.headers() {
-            self.natural_loop(header).for_each(|b| depths[b.index()] += 1);
-        }
-        depths
-    }
-
     /// The nearest common dominator.
     pub fn common_dominator(&self, a: Block, b: Block) -> Block {
         match a == b || self.reachable(a) && self.reachable(b) {
@@ -135,14 +141,18 @@ impl Cfg {
 
     /// Does every path from the entry to `b` pass `a`?
     pub fn dominates(&self, a: Block, b: Block) -> bool {
-        let dominated = self.dominated.get_or_init(|| dominated_ranges(&self.order, &self.idom));
-        a == b || dominated[a.index()].contains(&dominated[b.index()].start)
+        a == b || self.dominated(a).contains(&self.dominated(b).start)
+    }
+
+    /// The pre-order numbers in the dominator tree of the blocks that a block dominates; its own is the first.
+    pub fn dominated(&self, block: Block) -> &Range<u32> {
+        &self.dominated.get_or_init(|| dominated_ranges(&self.order, &self.idom))[block.index()]
     }
 
     /// Does every path from `b` to the end pass `a`?
     pub fn post_dominates(&self, a: Block, b: Block) -> bool {
-        let up = |b: &Block| self.ipdom(*b);
-        std::iter::successors(Some(b), up).any(|b| b == a)
+        let ranges = &self.post_dominators().ranges;
+        a == b || ranges[a.index()].contains(&ranges[b.index()].start)
     }
 }
 
@@ -204,27 +214,88 @@ fn reverse_post_order(n: usize, roots: &[Block], succs: &[Blocks]) -> Vec<Block>
     order
 }
 
-/// Immediate dominators by iteration over the order (Cooper, Harvey, Kennedy).
-fn dominators(rpo_index: &[usize], order: &[Block], preds: &[Blocks]) -> Vec<Option<Block>> {
-    let mut idom: Vec<Option<Block>> = vec![None; rpo_index.len()];
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for &b in order.iter().skip(1) {
-            let mut new: Option<Block> = None;
-            for &p in &preds[b.index()] {
-                if rpo_index[p.index()] == usize::MAX || (p != order[0] && idom[p.index()].is_none()) {
-                    continue;
-                }
-                new = Some(new.map_or(p, |q| intersect(&idom, rpo_index, p, q)));
-            }
-            if new.is_some() && new != idom[b.index()] {
-                idom[b.index()] = new;
-                changed = true;
+/// Immediate dominators of the blocks that can be reached from `root`, by Semi-NCA: semidominators as in Lengauer and
+/// Tarjan, then each block's dominator is its nearest ancestor that is no later than its semidominator.
+fn dominators(root: Block, succs: &[Blocks], preds: &[Blocks]) -> Vec<Option<Block>> {
+    let tree = SpanningTree::new(root, succs);
+    let n = tree.order.len();
+    let mut semi: Vec<usize> = (0..n).collect();
+    // Ancestors with compressed paths, and on each path the node with the least semidominator.
+    let (mut ancestor, mut label) = (tree.parent.clone(), semi.clone());
+    let mut path = Vec::new();
+    for w in (1..n).rev() {
+        for p in &preds[tree.order[w].index()] {
+            let v = tree.number[p.index()];
+            if v != usize::MAX {
+                let least = evaluate(v, w, &mut ancestor, &mut label, &semi, &mut path);
+                semi[w] = semi[w].min(semi[least]);
             }
         }
     }
-    idom
+    let mut idom = tree.parent;
+    for w in 1..n {
+        while idom[w] > semi[w] {
+            idom[w] = idom[idom[w]];
+        }
+    }
+    let mut all = vec![None; succs.len()];
+    (1..n).for_each(|w| all[tree.order[w].index()] = Some(tree.order[idom[w]]));
+    all
+}
+
+/// A depth-first spanning tree; nodes are numbers in pre-order.
+struct SpanningTree {
+    order: Vec<Block>,
+    /// The number of each block; `usize::MAX` where it is unreachable.
+    number: Vec<usize>,
+    parent: Vec<usize>,
+}
+
+impl SpanningTree {
+    fn new(root: Block, succs: &[Blocks]) -> SpanningTree {
+        let (mut order, mut parent) = (Vec::new(), Vec::new());
+        let mut number = vec![usize::MAX; succs.len()];
+        let mut stack = vec![(root, 0)];
+        while let Some((block, from)) = stack.pop() {
+            if number[block.index()] == usize::MAX {
+                let node = order.len();
+                number[block.index()] = node;
+                order.push(block);
+                parent.push(from);
+                stack.extend(succs[block.index()].iter().rev().map(|s| (*s, node)));
+            }
+        }
+        SpanningTree { order, number, parent }
+    }
+}
+
+/// The node with the least semidominator on the path from `v` up to, but not including, the root of its tree in the
+/// forest of the nodes after `last`. Compresses the path.
+fn evaluate(
+    v: usize,
+    last: usize,
+    ancestor: &mut [usize],
+    label: &mut [usize],
+    semi: &[usize],
+    path: &mut Vec<usize>,
+) -> usize {
+    if v <= last {
+        return v;
+    }
+    let mut node = v;
+    while ancestor[node] > last {
+        path.push(node);
+        node = ancestor[node];
+    }
+    let (top, mut best) = (ancestor[node], label[node]);
+    while let Some(node) = path.pop() {
+        if semi[label[node]] < semi[best] {
+            best = label[node];
+        }
+        (ancestor[node], label[node]) = (top, best);
+        best = label[node];
+    }
+    label[v]
 }
 
 fn intersect(idom: &[Option<Block>], rpo_index: &[usize], mut a: Block, mut b: Block) -> Block {
@@ -240,19 +311,15 @@ fn intersect(idom: &[Option<Block>], rpo_index: &[usize], mut a: Block, mut b: B
 
 /// Post-dominators are dominators of the reversed graph with a virtual exit node as root: its predecessors are the
 /// blocks that exit, and one block of every infinite loop.
-fn post_dominators(n: usize, order: &[Block], succs: &[Blocks], preds: &[Blocks]) -> Vec<Option<Block>> {
+fn post_dominators(n: usize, order: &[Block], succs: &[Blocks], preds: &[Blocks]) -> PostDominators {
     let end = Block::new(n);
     let mut ends: Vec<Block> = order.iter().copied().filter(|b| succs[b.index()].is_empty()).collect();
     let mut seen = vec![false; n];
-    for b in reverse_post_order(n, &ends, preds) {
-        seen[b.index()] = true;
-    }
+    ends.iter().for_each(|b| mark_before(preds, *b, &mut seen));
     for &b in order.iter().rev() {
         if !seen[b.index()] {
             ends.push(b);
-            for c in reverse_post_order(n, &[b], preds) {
-                seen[c.index()] = true;
-            }
+            mark_before(preds, b, &mut seen);
         }
     }
     let mut backward = preds.to_vec();
@@ -263,9 +330,20 @@ fn post_dominators(n: usize, order: &[Block], succs: &[Blocks], preds: &[Blocks]
     for b in ends {
         forward[b.index()].push(end);
     }
-    let mut ipdom = dominators(&indices(n + 1, &reverse_order), &reverse_order, &forward);
+    let mut ipdom = dominators(end, &backward, &forward);
+    let ranges = dominated_ranges(&reverse_order, &ipdom);
     ipdom.truncate(n);
-    ipdom.into_iter().map(|b| b.filter(|b| *b != end)).collect()
+    PostDominators { ipdom: ipdom.into_iter().map(|b| b.filter(|b| *b != end)).collect(), ranges }
+}
+
+/// Marks a block and those that lead to it.
+fn mark_before(preds: &[Blocks], block: Block, seen: &mut [bool]) {
+    let mut work = vec![block];
+    while let Some(b) = work.pop() {
+        if !std::mem::replace(&mut seen[b.index()], true) {
+            work.extend(&preds[b.index()]);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -307,6 +385,39 @@ pub(crate) mod tests {
         assert!(cfg.post_dominates(Block(5), Block(2)));
         let common = |a, b| cfg.common_dominator(Block(a), Block(b));
         assert_eq!((common(2, 3), common(5, 2), common(4, 5)), (Block(1), Block(1), Block(4)));
+    }
+
+    /// Dominance and post-dominance agree with their definition on generated graphs: without the one block, the other
+    /// cannot be reached, or reaches no end.
+    #[test]
+    fn dominance_is_what_paths_say() {
+        let mut state = 1u64;
+        let mut random = |below: u32| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((state >> 33) as u32) % below
+        };
+        for _ in 0..2000 {
+            let n = 2 + random(9);
+            let mut targets = || (0..random(3)).map(|_| 1 + random(n - 1)).collect::<Vec<u32>>();
+            let edges: Vec<Vec<u32>> = (0..n).map(|_| targets()).collect();
+            let cfg = Cfg::new(&graph(&edges.iter().map(|e| &e[..]).collect::<Vec<_>>()));
+            let reaches = |from: Block, to: &dyn Fn(Block) -> bool, without: Block| {
+                from != without && (to(from) || cfg.reachable_from(from, Some(without)).into_iter().any(to))
+            };
+            let is_end = |b: Block| cfg.succs[b.index()].is_empty();
+            for (a, b) in cfg.order.iter().flat_map(|a| cfg.order.iter().map(|b| (*a, *b))) {
+                let dominates = a == b || !reaches(Function::ENTRY, &|c| c == b, a);
+                assert_eq!(cfg.dominates(a, b), dominates, "{a:?} {b:?} of {edges:?}");
+                if cfg
+                    .order
+                    .iter()
+                    .all(|c| is_end(*c) || cfg.reachable_from(*c, None).into_iter().any(is_end))
+                {
+                    let post_dominates = a == b || !reaches(b, &is_end, a);
+                    assert_eq!(cfg.post_dominates(a, b), post_dominates, "{a:?} {b:?} of {edges:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -14,12 +14,15 @@
 //! * Threads need not be converged after a call, a loop with `YIELD`, or a sleep: all that follows is divergent. A
 //!   device function may have been called by part of the warp.
 //!
-//! Cost: the number of iterations is bounded by the divergent branches; each is linear in the function.
+//! Cost: the number of iterations is bounded by the divergent branches; each is linear in the function. Regions are
+//! found once for each graph, inner ones first, so that a search skips those inside as a whole.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
 use crate::function::{Arg, Function, InstData, Op, Pseudo, Terminator};
 use crate::liveness::ValueSet;
+use crate::loops::LoopForest;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{Class, M};
 
 /// Which values and branches may differ between the threads of a warp.
@@ -28,6 +31,10 @@ pub struct Divergence {
     divergent: Vec<bool>,
     /// Blocks whose parameters vary, whatever their arguments are.
     joins: Vec<bool>,
+    /// The end of a region that each divergent block is in.
+    end: Vec<Option<Block>>,
+    /// Blocks from which only divergent joins can be reached.
+    closed: Vec<bool>,
     /// The regions of varying branches, from divergence to reconvergence: each once, in the order of its first branch.
     pub regions: Vec<(Block, Block)>,
 }
@@ -40,11 +47,16 @@ impl Divergence {
             varying: ValueSet::new(function.values.len()),
             divergent: vec![false; blocks],
             joins: vec![false; blocks],
+            end: vec![None; blocks],
+            closed: vec![false; blocks],
             regions: Vec::new(),
         };
         all.mark_unconverged(function, cfg);
         let mut seen = vec![false; blocks];
         while all.propagate(function, cfg, &mut seen) {}
+        // Each once, in the order of its first branch.
+        let mut known = FxHashSet::default();
+        all.regions.retain(|region| known.insert(*region));
         all
     }
 
@@ -65,7 +77,10 @@ impl Divergence {
             self.divergent.fill(true);
         }
         for &block in &cfg.order {
-            if function.blocks[block].insts.iter().any(|i| leaves_unconverged(&function.insts[*i])) {
+            // What follows a divergent block is divergent already.
+            if !self.is_divergent(block)
+                && function.blocks[block].insts.iter().any(|i| leaves_unconverged(&function.insts[*i]))
+            {
                 let rest = cfg.reachable_from(block, None);
                 std::iter::once(block).chain(rest).for_each(|b| self.divergent[b.index()] = true);
             }
@@ -129,20 +144,24 @@ impl Divergence {
     /// The threads of a branch take different edges.
     fn diverge(&mut self, cfg: &Cfg, branch: Block) {
         let region = region(cfg, branch);
-        let blocks: Vec<Block> = match region {
-            Some((_, to)) => cfg.reachable_from(branch, Some(to)),
+        self.regions.extend(region);
+        // Is it inside of a region that has been marked, and does not end before this one? Then all of this one is.
+        let is_marked = |end: Block| region.is_some_and(|(_, to)| cfg.post_dominates(end, to));
+        if self.closed[branch.index()] || self.end[branch.index()].is_some_and(is_marked) {
+            return;
+        }
+        let (blocks, closed) = match region {
+            Some((_, to)) => (cfg.reachable_from(branch, Some(to)), false),
             None => never_reconverging(cfg, branch),
         };
+        let to = region.map(|(_, to)| to);
         for block in &blocks {
             self.divergent[block.index()] = true;
             self.joins[block.index()] = true;
+            self.closed[block.index()] |= closed;
+            self.end[block.index()] = to.or(self.end[block.index()]);
         }
-        if let Some(region) = region {
-            self.joins[region.1.index()] = true;
-            if !self.regions.contains(&region) {
-                self.regions.push(region);
-            }
-        }
+        to.into_iter().for_each(|to| self.joins[to.index()] = true);
     }
 }
 
@@ -225,32 +244,111 @@ fn is_block_wide(name: M) -> bool {
 /// Starting at the branch and its immediate post-dominator, `from` climbs to its dominator and `to` to its
 /// post-dominator until all of them hold.
 pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
-    let mut from = branch;
-    let mut to = cfg.ipdom(branch)?;
-    loop {
+    cfg.regions.get_or_init(|| RegionSearch::new(cfg).all())[branch.index()]
+}
+
+/// The search for the regions of all branches of a function.
+struct RegionSearch<'a> {
+    cfg: &'a Cfg,
+    loops: LoopForest,
+    /// A known region from each block.
+    known: Vec<Option<Block>>,
+    /// What the climb from a pair of blocks leads to.
+    climbs: FxHashMap<(Block, Block), Option<(Block, Block)>>,
+    /// By block: the last search that came there.
+    seen: Vec<u32>,
+    searches: u32,
+}
+
+/// Are the blocks between two blocks a region, and if not, which of the two must climb?
+enum Verdict {
+    Region,
+    ClimbFrom,
+    ClimbTo,
+}
+
+impl RegionSearch<'_> {
+    fn new(cfg: &Cfg) -> RegionSearch<'_> {
+        let blocks = cfg.succs.len();
+        let (known, climbs) = (vec![None; blocks], FxHashMap::default());
+        RegionSearch { cfg, loops: LoopForest::new(cfg), known, climbs, seen: vec![0; blocks], searches: 0 }
+    }
+
+    /// The region of each block with several successors, inner ones first.
+    fn all(mut self) -> Vec<Option<(Block, Block)>> {
+        let mut regions = vec![None; self.cfg.succs.len()];
+        for &branch in self.cfg.order.iter().rev() {
+            if self.cfg.succs[branch.index()].len() > 1 {
+                regions[branch.index()] = self.find(branch);
+            }
+        }
+        regions
+    }
+
+    fn find(&mut self, branch: Block) -> Option<(Block, Block)> {
+        let mut pairs = Vec::new();
+        let mut next = self.cfg.ipdom(branch).map(|to| (branch, to));
+        let region = loop {
+            let Some((from, to)) = next else { break None };
+            if let Some(region) = self.climbs.get(&(from, to)) {
+                break *region;
+            }
+            pairs.push((from, to));
+            next = match self.judge(from, to) {
+                Verdict::Region => break Some((from, to)),
+                Verdict::ClimbFrom => self.cfg.idom(from).map(|from| (from, to)),
+                Verdict::ClimbTo => self.cfg.ipdom(to).map(|to| (from, to)),
+            };
+        };
+        self.climbs.extend(pairs.into_iter().map(|pair| (pair, region)));
+        region.into_iter().for_each(|(from, to)| self.known[from.index()] = Some(to));
+        region
+    }
+
+    fn judge(&mut self, from: Block, to: Block) -> Verdict {
+        let cfg = self.cfg;
         if !cfg.post_dominates(to, from) || to == from {
-            to = cfg.ipdom(to)?;
-            continue;
+            return Verdict::ClimbTo;
         }
-        let inside = cfg.reachable_from(from, Some(to));
-        let entered_twice = inside.contains(&from);
-        let side_entry = inside.iter().any(|b| !cfg.dominates(from, *b));
-        if entered_twice || side_entry {
-            from = cfg.idom(from)?;
-            continue;
+        // Around a loop that `to` is not in, `from` can be reached again.
+        if self.loops.innermost(from).is_some_and(|l| !self.loops.contains(l, to)) {
+            return Verdict::ClimbFrom;
         }
-        let mut is_inside = vec![false; cfg.succs.len()];
-        inside.iter().for_each(|b| is_inside[b.index()] = true);
-        if !cfg.reachable_from(to, Some(from)).iter().any(|b| is_inside[b.index()]) {
-            return Some((from, to));
+        // Of the blocks that `from` dominates, which can be reached from it without passing `to`?
+        let goes_around = cfg.dominates(to, from);
+        let is_inside = |b: Block| cfg.dominates(from, b) && (goes_around || !cfg.dominates(to, b));
+        let mut reached_from_to = false;
+        self.searches += 1;
+        let mut work = Vec::new();
+        self.follow(from, to, &mut work);
+        while let Some(block) = work.pop() {
+            if block == to || std::mem::replace(&mut self.seen[block.index()], self.searches) == self.searches
+            {
+                continue;
+            }
+            if block == from || !cfg.dominates(from, block) {
+                return Verdict::ClimbFrom;
+            }
+            // A block inside that `to` reaches but through `from` has a predecessor outside.
+            reached_from_to |= !cfg.preds[block.index()].iter().all(|p| is_inside(*p));
+            self.follow(block, to, &mut work);
         }
-        to = cfg.ipdom(to)?;
+        if reached_from_to { Verdict::ClimbTo } else { Verdict::Region }
+    }
+
+    /// Goes on from a block: to the end of a region that starts there and does not end after `to`, as its blocks satisfy
+    /// what the block satisfies, or else to the successors.
+    fn follow(&self, block: Block, to: Block, work: &mut Vec<Block>) {
+        match self.known[block.index()].filter(|end| self.cfg.post_dominates(to, *end)) {
+            Some(end) => work.push(end),
+            None => work.extend(&self.cfg.succs[block.index()]),
+        }
     }
 }
 
-/// The blocks that the threads of a branch without a region run in groups. If its sides share only blocks that end the
-/// program, each side is converged: the other threads have left.
-fn never_reconverging(cfg: &Cfg, branch: Block) -> Vec<Block> {
+/// The blocks that the threads of a branch without a region run in groups, and whether these are all that can be reached.
+/// If its sides share only blocks that end the program, each side is converged: the other threads have left.
+fn never_reconverging(cfg: &Cfg, branch: Block) -> (Vec<Block>, bool) {
     let sides: Vec<Vec<Block>> = cfg.succs[branch.index()]
         .iter()
         .map(|side| {
@@ -259,9 +357,14 @@ fn never_reconverging(cfg: &Cfg, branch: Block) -> Vec<Block> {
             all
         })
         .collect();
-    let [yes, no] = &sides[..] else { return sides.concat() };
-    let shared: Vec<Block> = yes.iter().copied().filter(|b| no.contains(b)).collect();
-    if shared.iter().all(|b| cfg.succs[b.index()].is_empty()) { shared } else { sides.concat() }
+    let [yes, no] = &sides[..] else { return (sides.concat(), true) };
+    let mut in_no = vec![false; cfg.succs.len()];
+    no.iter().for_each(|b| in_no[b.index()] = true);
+    let shared: Vec<Block> = yes.iter().copied().filter(|b| in_no[b.index()]).collect();
+    match shared.iter().all(|b| cfg.succs[b.index()].is_empty()) {
+        true => (shared, false),
+        false => (sides.concat(), true),
+    }
 }
 
 #[cfg(test)]

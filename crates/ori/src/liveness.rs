@@ -1,8 +1,9 @@
 //! Live variable analysis: the values that are live at the start and the end of each block.
 //!
-//! Backward data flow over bit sets, iterated in post-order. Arguments of edges are used at the end of the predecessor;
-//! block parameters are defined at the start of their block and are in no live-in set. Cost: a few passes over the
-//! function, each with a bit per value and block.
+//! In SSA form each value is live on the paths from its definition to its uses: from every use that its block does not
+//! define, a walk goes backwards up to the definition (Boissinot et al., "Computing Liveness Sets for SSA-Form
+//! Programs"). Values in ascending order make sorted sets. Arguments of edges are used at the end of the predecessor;
+//! block parameters are defined at the start of their block and are in no live-in set. Cost: the size of the sets.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
@@ -40,16 +41,6 @@ impl ValueSet {
         self.words.iter().all(|w| *w == 0)
     }
 
-    /// Adds all of `other`; did that change anything?
-    fn union(&mut self, other: &ValueSet) -> bool {
-        let mut changed = false;
-        for (a, b) in self.words.iter_mut().zip(&other.words) {
-            changed |= *b & !*a != 0;
-            *a |= b;
-        }
-        changed
-    }
-
     /// Its values in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Value> + '_ {
         self.words.iter().enumerate().flat_map(|(i, w)| {
@@ -63,48 +54,97 @@ impl ValueSet {
     }
 }
 
+/// The values that are live at one point, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveSet {
+    values: Vec<Value>,
+}
+
+impl LiveSet {
+    /// Is a value in it?
+    pub fn contains(&self, value: Value) -> bool {
+        self.values.binary_search(&value).is_ok()
+    }
+
+    /// Its values in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = Value> + '_ {
+        self.values.iter().copied()
+    }
+
+    /// Makes `set`, of so many values, equal to it.
+    pub fn copy_to(&self, set: &mut ValueSet, values: usize) {
+        set.words.clear();
+        set.words.resize(values.div_ceil(64), 0);
+        self.values.iter().for_each(|v| set.insert(*v));
+    }
+
+    /// As a set of so many values that can be changed.
+    pub fn to_set(&self, values: usize) -> ValueSet {
+        let mut set = ValueSet::new(values);
+        self.values.iter().for_each(|v| set.insert(*v));
+        set
+    }
+
+    /// Adds a value that is no less than the others, unless it is there.
+    fn push(&mut self, value: Value) -> bool {
+        let is_new = self.values.last() != Some(&value);
+        if is_new {
+            self.values.push(value);
+        }
+        is_new
+    }
+}
+
 /// Live values at the boundaries of blocks.
 #[derive(Clone, Debug)]
 pub struct Liveness {
     /// Live before the first instruction; block parameters are not in it.
-    pub live_in: Vec<ValueSet>,
+    pub live_in: Vec<LiveSet>,
     /// Live after the terminator has read its arguments.
-    pub live_out: Vec<ValueSet>,
+    pub live_out: Vec<LiveSet>,
 }
 
 impl Liveness {
     /// Computes it.
     pub fn new(function: &Function, cfg: &Cfg) -> Liveness {
-        let empty = ValueSet::new(function.values.len());
-        let mut live = Liveness {
-            live_in: vec![empty.clone(); function.blocks.len()],
-            live_out: vec![empty; function.blocks.len()],
-        };
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for &b in cfg.order.iter().rev() {
-                for s in &cfg.succs[b.index()] {
-                    let from = live.live_in[s.index()].clone();
-                    live.live_out[b.index()].union(&from);
+        let mut defined_in = vec![None; function.values.len()];
+        for &block in &cfg.order {
+            let data = &function.blocks[block];
+            let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
+            data.params.iter().chain(results).for_each(|v| defined_in[v.index()] = Some(block));
+        }
+        let empty = vec![LiveSet::default(); function.blocks.len()];
+        let mut live = Liveness { live_in: empty.clone(), live_out: empty };
+        let mut work = Vec::new();
+        for (value, block) in upward_exposed_uses(function, cfg, &defined_in) {
+            work.push(block);
+            while let Some(block) = work.pop() {
+                if live.live_in[block.index()].push(value) {
+                    for pred in &cfg.preds[block.index()] {
+                        live.live_out[pred.index()].push(value);
+                        work.extend((defined_in[value.index()] != Some(*pred)).then_some(*pred));
+                    }
                 }
-                let inside = transfer(function, b, live.live_out[b.index()].clone());
-                changed |= live.live_in[b.index()].union(&inside);
             }
         }
         live
     }
 }
 
-/// The values that are live at the start of a block, given those at its end.
-fn transfer(function: &Function, block: Block, mut live: ValueSet) -> ValueSet {
-    let data = &function.blocks[block];
-    data.end.uses().for_each(|v| live.insert(v));
-    for &inst in data.insts.iter().rev() {
-        let inst = &function.insts[inst];
-        inst.results.iter().for_each(|v| live.remove(*v));
-        inst.uses().for_each(|v| live.insert(v));
+/// The values that each block uses, but does not define, in the order of the values.
+fn upward_exposed_uses(function: &Function, cfg: &Cfg, defined_in: &[Option<Block>]) -> Vec<(Value, Block)> {
+    let mut uses = Vec::new();
+    let mut latest = vec![None; function.values.len()];
+    for &block in &cfg.order {
+        let data = &function.blocks[block];
+        let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
+        for value in inner.chain(data.end.uses()) {
+            if defined_in[value.index()] != Some(block) && latest[value.index()].replace(block) != Some(block)
+            {
+                uses.push((value, block));
+            }
+        }
     }
-    data.params.iter().for_each(|v| live.remove(*v));
-    live
+    uses.sort_unstable();
+    uses
 }

@@ -6,10 +6,12 @@
 //! backwards skips inner loops as a whole, as LLVM's `LoopInfo` does. Cycles with several entries (irreducible control
 //! flow) have no header that dominates them and are no loops here.
 //!
-//! A forest belongs to the `Cfg` that it was made of. Cost: linear in the edges, plus the depth of each block.
+//! A forest belongs to the `Cfg` that it was made of. Cost: linear in the edges, plus the depth of each block. Whether a
+//! block is in a loop is constant time: the forest is numbered in pre-order, and a loop contains a range of numbers.
 
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, LoopId, Map};
+use std::ops::Range;
 
 /// A natural loop.
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ pub struct Loop {
 pub struct LoopForest {
     loops: Map<LoopId, Loop>,
     innermost: Vec<Option<LoopId>>,
+    /// Pre-order numbers of each loop and those in it, itself first.
+    nested: Vec<Range<u32>>,
 }
 
 impl LoopForest {
@@ -54,23 +58,28 @@ impl LoopForest {
                 depth: 1,
             });
         }
-        let mut forest = LoopForest { loops, innermost: vec![None; cfg.succs.len()] };
+        let innermost = vec![None; cfg.succs.len()];
+        let mut forest = LoopForest { loops, innermost, nested: Vec::new() };
+        let mut outermost: Vec<LoopId> = forest.loops.keys().collect();
         for id in forest.loops.keys().rev() {
-            forest.find_body(cfg, id);
+            forest.find_body(cfg, id, &mut outermost);
         }
+        forest.number();
         forest.list_blocks(cfg);
         forest
     }
 
-    /// Walks backwards from the latches of a loop. The loops in it have been found before.
-    fn find_body(&mut self, cfg: &Cfg, id: LoopId) {
+    /// Walks backwards from the latches of a loop. The loops in it have been found before; `outermost` links them to
+    /// those around them.
+    fn find_body(&mut self, cfg: &Cfg, id: LoopId, outermost: &mut [LoopId]) {
         let header = self.loops[id].header;
         let mut work = self.loops[id].latches.clone();
         while let Some(block) = work.pop() {
-            match self.outermost(block) {
+            match self.innermost(block).map(|inner| find_outermost(outermost, inner)) {
                 Some(known) if known == id => {}
                 Some(inner) => {
                     self.loops[inner].parent = Some(id);
+                    outermost[inner.index()] = id;
                     work.extend(&cfg.preds[self.loops[inner].header.index()]);
                 }
                 None => {
@@ -85,9 +94,24 @@ impl LoopForest {
         self.innermost[header.index()] = Some(id);
     }
 
-    /// The outermost loop found so far that a block is in.
-    fn outermost(&self, block: Block) -> Option<LoopId> {
-        self.ancestors(block).last()
+    /// Numbers the loops in pre-order; outer ones have smaller ids.
+    fn number(&mut self) {
+        let mut sizes = vec![1; self.loops.len()];
+        for id in self.loops.keys().rev() {
+            if let Some(parent) = self.loops[id].parent {
+                sizes[parent.index()] += sizes[id.index()];
+            }
+        }
+        // The next free number in each loop, and outside.
+        let (mut next, mut outside) = (vec![0; self.loops.len()], 0);
+        for id in self.loops.keys() {
+            let parent = self.loops[id].parent;
+            let free = parent.map_or(&mut outside, |parent| &mut next[parent.index()]);
+            let first = *free;
+            *free += sizes[id.index()];
+            next[id.index()] = first + 1;
+            self.nested.push(first..first + sizes[id.index()]);
+        }
     }
 
     fn list_blocks(&mut self, cfg: &Cfg) {
@@ -135,13 +159,34 @@ impl LoopForest {
 
     /// Is a block in a loop?
     pub fn contains(&self, id: LoopId, block: Block) -> bool {
-        self.ancestors(block).any(|l| l == id)
+        let inner = self.innermost(block).map(|inner| self.nested[inner.index()].start);
+        inner.is_some_and(|inner| self.nested[id.index()].contains(&inner))
     }
 
     /// How many loops a block is in.
     pub fn depth(&self, block: Block) -> u32 {
         self.innermost(block).map_or(0, |id| self.loops[id].depth)
     }
+
+    /// The same for all blocks.
+    pub fn depths(&self) -> Vec<u32> {
+        (0..self.innermost.len()).map(|b| self.depth(Block::new(b))).collect()
+    }
+
+    /// The loop with a header.
+    pub fn with_header(&self, header: Block) -> Option<&Loop> {
+        self.innermost(header).map(|id| self.get(id)).filter(|l| l.header == header)
+    }
+}
+
+/// The outermost loop that has been found around a loop; halves the path of links to it.
+fn find_outermost(outermost: &mut [LoopId], mut id: LoopId) -> LoopId {
+    while outermost[id.index()] != id {
+        let up = outermost[outermost[id.index()].index()];
+        outermost[id.index()] = up;
+        id = up;
+    }
+    id
 }
 
 /// The cycle that a retreating edge closes: the blocks that reach its source without passing its target.
@@ -271,9 +316,11 @@ mod tests {
                 let body: Vec<Block> = cfg.natural_loop(l.header).filter(|b| cfg.reachable(*b)).collect();
                 assert_eq!(numbers(&l.blocks), numbers(&body), "{edges:?}");
                 assert!(l.parent.is_none_or(|p| p < id && forest.contains(p, l.header)), "{edges:?}");
+                let inside = cfg.order.iter().filter(|b| forest.contains(id, **b)).count();
+                assert_eq!(inside, body.len(), "{edges:?}");
             }
-            let depths = cfg.loop_depths();
-            assert!(cfg.order.iter().all(|b| forest.depth(*b) == depths[b.index()]), "{edges:?}");
+            let around = |b: Block| forest.iter().filter(|(id, _)| forest.contains(*id, b)).count();
+            assert!(cfg.order.iter().all(|b| forest.depth(*b) as usize == around(*b)), "{edges:?}");
         }
     }
 }

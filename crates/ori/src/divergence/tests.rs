@@ -260,3 +260,53 @@ fn uniform_values_are_equal_in_all_threads() {
     // There was something to compare.
     assert!(visits > 10_000 && values > 50_000, "{visits} {values}");
 }
+
+/// The region of a branch by its definition: every step searches the graph.
+fn region_by_search(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
+    let mut from = branch;
+    let mut to = cfg.ipdom(branch)?;
+    loop {
+        if !cfg.post_dominates(to, from) || to == from {
+            to = cfg.ipdom(to)?;
+            continue;
+        }
+        let inside = cfg.reachable_from(from, Some(to));
+        if inside.contains(&from) || inside.iter().any(|b| !cfg.dominates(from, *b)) {
+            from = cfg.idom(from)?;
+            continue;
+        }
+        if !cfg.reachable_from(to, Some(from)).iter().any(|b| inside.contains(b)) {
+            return Some((from, to));
+        }
+        to = cfg.ipdom(to)?;
+    }
+}
+
+#[test]
+fn regions_are_those_of_the_definition() {
+    let mut state = 1u64;
+    let mut random = |below: u32| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((state >> 33) as u32) % below
+    };
+    let mut found = 0;
+    for round in 0..20_000 {
+        let n = 3 + random(12);
+        // Half of the graphs go forward mostly.
+        let mut target = |from: u32| match round % 2 == 0 || random(5) == 0 {
+            true => 1 + random(n - 1),
+            false => (from + 1 + random(3)).min(n - 1),
+        };
+        let mut edges = vec![Vec::new(); n as usize];
+        for from in 0..n - 1 {
+            edges[from as usize] = (0..1 + (from + round) % 2).map(|_| target(from)).collect::<Vec<u32>>();
+        }
+        let cfg = Cfg::new(&crate::cfg::tests::graph(&edges.iter().map(|e| &e[..]).collect::<Vec<_>>()));
+        for &branch in cfg.order.iter().filter(|b| cfg.succs[b.index()].len() > 1) {
+            let expected = region_by_search(&cfg, branch);
+            assert_eq!(region(&cfg, branch), expected, "{branch} of {edges:?}");
+            found += usize::from(expected.is_some());
+        }
+    }
+    assert!(found > 10_000, "{found}");
+}

@@ -31,12 +31,13 @@ pub fn convergent_loops(function: &Function, cfg: &Cfg, divergence: &Divergence)
     }
     let permanently_divergent = permanently_divergent(function, cfg, divergence);
     let is_convergent = |b: &Block| !divergence.is_divergent(*b) && !permanently_divergent[b.index()];
+    let mut is_in_one = vec![false; function.blocks.len()];
     for (_, l) in LoopForest::new(cfg).iter() {
-        let is_nested = convergent_loops.iter().any(|outer| outer.body[l.header.index()]);
+        let is_nested = is_in_one[l.header.index()];
         let Some(preheader) = l.preheader.filter(|b| !is_nested && is_convergent(b)) else { continue };
         if l.blocks.iter().all(is_convergent) {
             let mut body = vec![false; function.blocks.len()];
-            l.blocks.iter().for_each(|b| body[b.index()] = true);
+            l.blocks.iter().for_each(|b| (body[b.index()], is_in_one[b.index()]) = (true, true));
             convergent_loops.push(ConvergentLoop { preheader, body });
         }
     }
@@ -53,7 +54,15 @@ impl ConvergentLoop {
 /// uniform registers, too.
 pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
     let mut permanently_divergent = vec![false; function.blocks.len()];
+    let writers: Vec<bool> = function.blocks.keys().map(|b| writes_uniform(function, b)).collect();
+    if !writers.contains(&true) {
+        return permanently_divergent;
+    }
+    // What follows a block that is permanently divergent is so, too.
     for &branch in &cfg.order {
+        if permanently_divergent[branch.index()] {
+            continue;
+        }
         let Terminator::Branch { predicate, uniform: false, .. } = function.blocks[branch].end else {
             continue;
         };
@@ -64,7 +73,7 @@ pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Diverg
             .iter()
             .map(|side| std::iter::once(*side).chain(cfg.reachable_from(*side, None)).collect())
             .collect();
-        if sides.iter().all(|side: &Vec<Block>| side.iter().any(|b| writes_uniform(function, *b))) {
+        if sides.iter().all(|side: &Vec<Block>| side.iter().any(|b| writers[b.index()])) {
             sides.iter().flatten().for_each(|b| permanently_divergent[b.index()] = true);
         }
     }

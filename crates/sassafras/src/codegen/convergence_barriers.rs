@@ -16,13 +16,15 @@
 //! `WARPSYNC.EXCLUSIVE`, as in ptxas's code: those of each mask run up to `BSYNC` by themselves. Where threads come
 //! from a trap, `WARPSYNC.ALL` stays: a debugger lets them go on one by one.
 //!
-//! Afterwards a region is entered once and left by every thread that entered. One search of the graph per region.
+//! Afterwards a region is entered once and left by every thread that entered. Cost: linear, times the logarithm of the
+//! predecessors of a region's end.
 
 use crate::context::{Context, PassResult};
 use ori::divergence::{leaves_unconverged, waits_for_warp};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
 use sass::{M, Op as Name};
+use std::collections::BTreeMap;
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
@@ -34,9 +36,10 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let mut regions = divergence.regions;
     // Inner regions first: the landing block of an inner region is inside the outer one. A region is inside
     // another if the other's `from` dominates its own; in reverse post-order the inner one comes later.
-    regions.sort_by_key(|(from, _)| std::cmp::Reverse(cfg.order.iter().position(|b| b == from)));
+    regions.sort_by_key(|(from, _)| std::cmp::Reverse(cfg.rpo_index(*from)));
+    let mut ends = RegionEnds::new(&cfg, &regions);
     for (from, to) in regions {
-        insert_region(function, from, to);
+        insert_region(function, &mut ends, from, to);
     }
     Ok(Change::ControlFlow)
 }
@@ -61,7 +64,8 @@ fn remove_redundant_warpsync(function: &mut Function, cfg: &Cfg, divergence: &Di
 /// all predecessors. A forward analysis of what holds on all paths, from the optimistic side.
 fn converged_at_start(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
     let is_trap = |inst: &Inst| function.insts[*inst].op == Op::Machine(Name::BPT);
-    let traps = |b: &Block| function.blocks[*b].insts.iter().any(is_trap);
+    let traps: Vec<bool> =
+        function.blocks.keys().map(|b| function.blocks[b].insts.iter().any(is_trap)).collect();
     let mut starts = vec![true; function.blocks.len()];
     let mut ends = vec![true; function.blocks.len()];
     let mut has_changed = true;
@@ -69,7 +73,7 @@ fn converged_at_start(function: &Function, cfg: &Cfg, divergence: &Divergence) -
         has_changed = false;
         for &block in &cfg.order {
             let preds = &cfg.preds[block.index()];
-            let never_diverged = !divergence.is_divergent(block) && !preds.iter().any(traps);
+            let never_diverged = !divergence.is_divergent(block) && !preds.iter().any(|b| traps[b.index()]);
             let start = never_diverged || !preds.is_empty() && preds.iter().all(|b| ends[b.index()]);
             let data = &function.blocks[block];
             let insts = data.insts.iter().map(|i| &function.insts[*i]);
@@ -90,6 +94,41 @@ fn is_converged_after(data: &InstData, before: bool) -> bool {
     }
     let separates = matches!(data.op, Op::Machine(Name::WARPSYNC | Name::BPT));
     before && !separates && !leaves_unconverged(data)
+}
+
+/// The predecessors of the blocks that regions end in.
+struct RegionEnds<'a> {
+    cfg: &'a Cfg,
+    /// By the end, whether it dominates the predecessor, and the predecessor's number in the dominator tree. A landing
+    /// block stands where the start of its region does.
+    preds: BTreeMap<(Block, bool, u32), Block>,
+}
+
+impl RegionEnds<'_> {
+    fn new<'a>(cfg: &'a Cfg, regions: &[(Block, Block)]) -> RegionEnds<'a> {
+        let mut ends = RegionEnds { cfg, preds: BTreeMap::new() };
+        for (_, to) in regions {
+            for pred in &cfg.preds[to.index()] {
+                ends.preds.insert(ends.key(*pred, *to), *pred);
+            }
+        }
+        ends
+    }
+
+    fn key(&self, block: Block, to: Block) -> (Block, bool, u32) {
+        (to, self.cfg.dominates(to, block), self.cfg.dominated(block).start)
+    }
+
+    /// Takes the predecessors of `to` that are in the region from `from`: those that `from` dominates. The back edges of
+    /// a loop whose header is `to` are not, unless the region itself is in that loop: threads on them have left it.
+    fn take(&mut self, from: Block, to: Block, landing: Block) -> Vec<Block> {
+        let (_, in_loop, first) = self.key(from, to);
+        let range = (to, in_loop, first)..(to, in_loop, self.cfg.dominated(from).end);
+        let taken: Vec<_> = self.preds.range(range).map(|(key, block)| (*key, *block)).collect();
+        taken.iter().for_each(|(key, _)| _ = self.preds.remove(key));
+        self.preds.insert((to, in_loop, first), landing);
+        taken.into_iter().map(|(_, block)| block).collect()
+    }
 }
 
 /// Removes a collective from a convergent block.
@@ -151,14 +190,11 @@ fn forward_operands(function: &mut Function, before: &[Inst], reader: Option<Ins
 }
 
 /// Puts `BSSY` at the end of `from` and `BSYNC` into a landing block before `to`.
-fn insert_region(function: &mut Function, from: Block, to: Block) {
-    // Landing blocks of inner regions have been added since: look at the graph as it is now.
-    let cfg = Cfg::new(function);
+fn insert_region(function: &mut Function, ends: &mut RegionEnds, from: Block, to: Block) {
     let landing = function.block();
     let shapes: Vec<_> = function.blocks[to].params.iter().map(|p| function.values[*p]).collect();
     let params: Vec<_> = shapes.into_iter().map(|d| function.value(d.file, d.words)).collect();
-    // Not the back edges of a loop whose header is `to`: threads on them have left the region.
-    for block in std::iter::once(from).chain(cfg.reachable_from(from, Some(to))) {
+    for block in ends.take(from, to, landing) {
         for edge in function.blocks[block].end.edges_mut() {
             if edge.to == to {
                 edge.to = landing;

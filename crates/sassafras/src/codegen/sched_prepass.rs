@@ -28,8 +28,8 @@ use crate::regalloc::{self, BlockLimits, Limits};
 use dep_graph::{DepGraph, LatencyTable};
 use min_pressure::Anchors;
 use ori::entity::Entity;
-use ori::liveness::{Liveness, ValueSet};
-use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, Op, Pseudo, Value};
+use ori::liveness::Liveness;
+use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, LoopForest, Op, Pseudo, Value};
 use pressure_profile::PressureProfile;
 use sass::model::Unit;
 use std::cmp::Reverse;
@@ -42,7 +42,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let mut pressure = PressureTracker::new(function, &cfg, context);
     let limits = Limits::registers(context.registers);
     let block_limits = BlockLimits::new(function, &cfg, &limits);
-    let live_through = live_through::words(function, &cfg, &live);
+    let live_through = live_through::words(function, &LoopForest::new(&cfg), &live);
     let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
     if !calls {
         context.register_goal = register_goal(function, (&cfg, &live), &mut pressure, context);
@@ -221,7 +221,7 @@ struct PressureTracker {
     weights: Vec<(usize, i32)>,
     /// Uses of each value that are still to be scheduled in the block; one more if it is live out.
     remaining_uses: Vec<u32>,
-    live: ValueSet,
+    tables: min_pressure::Tables,
     current: Counts,
     limit: Counts,
     budget: Counts,
@@ -251,7 +251,7 @@ impl PressureTracker {
             uses: Uses::new(function, cfg),
             weights: function.values.keys().map(weight).collect(),
             remaining_uses: vec![0; values],
-            live: ValueSet::new(values),
+            tables: min_pressure::Tables::new(function),
             current: [0; FILES],
             limit: params.budget,
             budget: params.budget,
@@ -273,15 +273,14 @@ impl PressureTracker {
 
     fn begin_block(&mut self, function: &Function, live: &Liveness, block: Block) {
         let data = &function.blocks[block];
-        self.live = live.live_in[block.index()].clone();
         let ends = || live.live_out[block.index()].iter().chain(data.end.uses());
         let inner = || data.insts.iter().flat_map(|i| self.uses.of(*i));
         ends().chain(inner().map(|(v, _)| *v)).for_each(|v| self.remaining_uses[v.index()] = 0);
         ends().for_each(|v| self.remaining_uses[v.index()] += 1);
         inner().for_each(|(v, count)| self.remaining_uses[v.index()] += count);
-        data.params.iter().for_each(|p| self.live.insert(*p));
         let mut current = [0; FILES];
-        self.live.iter().for_each(|value| self.add(&mut current, value, 1));
+        let at_start = live.live_in[block.index()].iter().chain(data.params.iter().copied());
+        at_start.for_each(|value| self.add(&mut current, value, 1));
         self.current = current;
     }
 
@@ -305,7 +304,7 @@ impl PressureTracker {
         let mut best = (original, insts);
         if excess(&original) > 0 {
             for anchors in Anchors::ALL {
-                let order = min_pressure::order(function, &best.1, &self.remaining_uses, anchors);
+                let order = self.min_pressure_order(function, &best.1, anchors);
                 let pressure = self.max_pressure_or_budget(function, &order);
                 if excess(&pressure) < excess(&best.0) {
                     best = (pressure, order);
@@ -353,11 +352,15 @@ impl PressureTracker {
         let mut least = self.max_pressure(function, insts)[R];
         for anchors in Anchors::ALL {
             if least > enough {
-                let order = min_pressure::order(function, insts, &self.remaining_uses, anchors);
+                let order = self.min_pressure_order(function, insts, anchors);
                 least = least.min(self.max_pressure(function, &order)[R]);
             }
         }
         least
+    }
+
+    fn min_pressure_order(&mut self, function: &Function, insts: &[Inst], anchors: Anchors) -> Vec<Inst> {
+        min_pressure::order(function, insts, &mut self.remaining_uses, anchors, &mut self.tables)
     }
 
     /// The maximal pressure of an order, or the budget if that is more.

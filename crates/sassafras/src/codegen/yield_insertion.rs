@@ -24,10 +24,13 @@ use ori::loops::cycles;
 use ori::{Arg, Block, Cfg, Change, Cycle, Divergence, Function, InstData, Op, Pseudo, Terminator, Value};
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
+    if !has_strong_reads(function) {
+        return Ok(Change::ControlFlow);
+    }
     let cfg = Cfg::new(function);
     let loops = cycles(&cfg);
     let mut done = vec![false; function.blocks.len()];
-    if is_device_function(function) && has_strong_reads(function) {
+    if is_device_function(function) {
         done[Function::ENTRY.index()] = true;
         insert_yield(function, Function::ENTRY);
     }

@@ -460,7 +460,7 @@ fn constants(function: &Function) -> ValueSet {
 
 /// The most words of R and P that are live at once in a block. Constants are operands and take none.
 fn pressure(function: &Function, live: &Liveness, constants: &ValueSet, block: Block) -> [i32; 2] {
-    let mut now: ValueSet = live.live_out[block.index()].clone();
+    let mut now: ValueSet = live.live_out[block.index()].to_set(function.values.len());
     let words = |v: Value| match function.values[v].file {
         _ if constants.contains(v) => [0, 0],
         File::R => [i32::from(function.values[v].words), 0],

@@ -14,17 +14,19 @@
 //! ```
 //!
 //! Afterwards no plain `Copy` is left, no parameter is trivial, and no block can be merged without arguments on the
-//! edge. Dead definitions stay for `dce`. Cost: linear, times the length of the longest chain of trivial parameters.
+//! edge. Dead definitions stay for `dce`. Cost: about linear; an argument is looked at again when it is replaced.
 
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Function, Op, Pseudo, Terminator, Value};
+use std::collections::VecDeque;
+use std::ops::Range;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let mut equal = Equalities { to: function.values.keys().collect(), any: false };
     find_copies(function, &mut equal);
     let cfg = context.analyses.cfg(function);
-    while find_trivial_params(function, &cfg.order, &mut equal) {}
+    find_trivial_params(function, &cfg.order, &mut equal);
     if equal.any {
         for block in function.blocks.keys() {
             drop_arguments(function, &equal, block);
@@ -51,9 +53,19 @@ impl Equalities {
         value
     }
 
+    /// The same; halves the path.
+    fn find_and_halve(&mut self, mut value: Value) -> Value {
+        while self.to[value.index()] != value {
+            let up = self.to[self.to[value.index()].index()];
+            self.to[value.index()] = up;
+            value = up;
+        }
+        value
+    }
+
     fn set(&mut self, value: Value, as_: Value) -> bool {
-        let root = self.find(as_);
-        let new = self.find(value) == value && root != value;
+        let root = self.find_and_halve(as_);
+        let new = self.to[value.index()] == value && root != value;
         if new {
             self.to[value.index()] = root;
             self.any = true;
@@ -74,41 +86,112 @@ fn find_copies(function: &Function, equal: &mut Equalities) {
     }
 }
 
-/// One iteration over all edges; true if it found a trivial parameter.
-fn find_trivial_params(function: &Function, order: &[Block], equal: &mut Equalities) -> bool {
-    /// The arguments of a parameter so far, but for the parameter itself.
-    #[derive(Clone, Copy, PartialEq)]
-    enum Seen {
-        Nothing,
-        One(Value),
-        Many,
-    }
-    let mut seen: Vec<Vec<Seen>> =
-        function.blocks.keys().map(|b| vec![Seen::Nothing; function.blocks[b].params.len()]).collect();
-    for &block in order {
-        for edge in function.blocks[block].end.edges() {
-            for (i, arg) in edge.args.iter().enumerate() {
-                let arg = equal.find(*arg);
-                let slot = &mut seen[edge.to.index()][i];
-                if arg != equal.find(function.blocks[edge.to].params[i]) {
-                    *slot = match *slot {
-                        Seen::Nothing => Seen::One(arg),
-                        Seen::One(other) if other == arg => Seen::One(arg),
-                        _ => Seen::Many,
-                    };
+/// Finds all trivial parameters: a parameter is looked at again when one of its arguments is replaced.
+fn find_trivial_params(function: &Function, order: &[Block], equal: &mut Equalities) {
+    let mut params = Params::new(function, order, equal);
+    let mut worklist: VecDeque<usize> = (0..params.all.len()).collect();
+    let mut is_waiting = vec![true; params.all.len()];
+    while let Some(param) = worklist.pop_front() {
+        is_waiting[param] = false;
+        let value = params.all[param].value;
+        let Some(single) = params.single_argument(param, equal) else { continue };
+        if equal.set(value, single) {
+            for user in params.replace(value, single) {
+                if !std::mem::replace(&mut is_waiting[user], true) {
+                    worklist.push_back(user);
                 }
             }
         }
     }
-    let mut changed = false;
-    for block in function.blocks.keys() {
-        for (param, seen) in function.blocks[block].params.iter().zip(&seen[block.index()]) {
-            if let Seen::One(value) = seen {
-                changed |= equal.set(*param, *value);
+    function.values.keys().for_each(|v| _ = equal.find_and_halve(v));
+}
+
+/// The block parameters and their arguments.
+struct Params {
+    all: Vec<Param>,
+    /// The arguments of all parameters: those of one are a range.
+    args: Vec<Argument>,
+    /// By value: the first and the last argument that is equal to it, as far as that is known.
+    uses: Vec<Option<(u32, u32)>>,
+}
+
+struct Param {
+    value: Value,
+    args: Range<u32>,
+}
+
+struct Argument {
+    value: Value,
+    param: u32,
+    /// The next argument that is equal to the same value.
+    next: Option<u32>,
+}
+
+impl Params {
+    fn new(function: &Function, order: &[Block], equal: &mut Equalities) -> Params {
+        let mut incoming = vec![0u32; function.blocks.len()];
+        let edges = || order.iter().flat_map(|b| function.blocks[*b].end.edges());
+        edges().for_each(|edge| incoming[edge.to.index()] += 1);
+        let mut params =
+            Params { all: Vec::new(), args: Vec::new(), uses: vec![None; function.values.len()] };
+        // The first parameter of each block, and its next incoming edge.
+        let mut first = vec![(0, 0); function.blocks.len()];
+        for block in order {
+            first[block.index()].0 = params.all.len();
+            for &value in &function.blocks[*block].params {
+                let start = params.args.len() as u32;
+                let args = start..start + incoming[block.index()];
+                let param = params.all.len() as u32;
+                params.args.extend(args.clone().map(|_| Argument { value, param, next: None }));
+                params.all.push(Param { value, args });
             }
         }
+        for edge in edges() {
+            let (param, at) = first[edge.to.index()];
+            first[edge.to.index()].1 += 1;
+            for (i, arg) in edge.args.iter().enumerate() {
+                let slot = params.all[param + i].args.start + at;
+                params.args[slot as usize].value = *arg;
+                params.add_use(equal.find_and_halve(*arg), (slot, slot));
+            }
+        }
+        params
     }
-    changed
+
+    /// The only value among the arguments of a parameter, but for the parameter itself.
+    fn single_argument(&self, param: usize, equal: &mut Equalities) -> Option<Value> {
+        let Param { value, args } = &self.all[param];
+        let mut single = None;
+        for arg in &self.args[args.start as usize..args.end as usize] {
+            let arg = equal.find_and_halve(arg.value);
+            if arg != *value && *single.get_or_insert(arg) != arg {
+                return None;
+            }
+        }
+        single
+    }
+
+    /// Appends a list of arguments to those that are equal to a value.
+    fn add_use(&mut self, value: Value, (head, tail): (u32, u32)) {
+        let first = match self.uses[value.index()] {
+            Some((first, last)) => {
+                self.args[last as usize].next = Some(head);
+                first
+            }
+            None => head,
+        };
+        self.uses[value.index()] = Some((first, tail));
+    }
+
+    /// The arguments that were equal to one value are equal to another now. Returns their parameters.
+    fn replace(&mut self, value: Value, by: Value) -> Vec<usize> {
+        let Some((head, tail)) = self.uses[value.index()].take() else { return Vec::new() };
+        let next = |arg: &u32| self.args[*arg as usize].next;
+        let users = std::iter::successors(Some(head), next).map(|arg| self.args[arg as usize].param as usize);
+        let users = users.collect();
+        self.add_use(by, (head, tail));
+        users
+    }
 }
 
 /// Drops the arguments of replaced parameters from the edges of a block.

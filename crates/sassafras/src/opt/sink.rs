@@ -58,7 +58,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 /// where one thread runs code for all (after `ENDCOLLECTIVE`): these are deeper than any loop.
 fn depths(function: &Function, context: &mut Context, cfg: &Cfg) -> Vec<u32> {
     let divergence = context.analyses.divergence(function);
-    let mut depths = cfg.loop_depths();
+    let mut depths = context.analyses.loops(function).depths();
     let ends_collective = |b: Block| {
         let mut ops = function.blocks[b].insts.iter().map(|i| function.insts[*i].op);
         ops.any(|op| op == Op::Machine(sass::Op::ENDCOLLECTIVE))

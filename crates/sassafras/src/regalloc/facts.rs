@@ -5,7 +5,7 @@
 
 use crate::module::abi::Convention;
 use ori::entity::Entity;
-use ori::liveness::ValueSet;
+use ori::liveness::{LiveSet, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
 
@@ -81,9 +81,9 @@ pub(super) struct DeadWords {
     pub words: u32,
 }
 
-pub(super) fn last_uses(function: &Function, block: Block, live_out: &ValueSet) -> LastUses {
+pub(super) fn last_uses(function: &Function, block: Block, live_out: &LiveSet) -> LastUses {
     let data = &function.blocks[block];
-    let mut live = live_out.clone();
+    let mut live = live_out.to_set(function.values.len());
     data.end.uses().for_each(|v| live.insert(v));
     let mut out = LastUses { at: Vec::new(), unused: Vec::new(), words: Vec::new() };
     // The words that are read below, of each value of several words that dies in the block.

@@ -111,7 +111,7 @@ impl Hints {
     /// that hint, too: the result can take over its register, whatever else is live by then. The source of an unpack gets
     /// the hint that its words have in common.
     fn propagate(&mut self, function: &Function, block: Block, live: &Liveness) {
-        let mut live_now = live.live_out[block.index()].clone();
+        let mut live_now = live.live_out[block.index()].to_set(function.values.len());
         function.blocks[block].end.uses().for_each(|v| live_now.insert(v));
         for inst in function.blocks[block].insts.iter().rev().map(|i| &function.insts[*i]) {
             let is_killed = |v: &Value| !live_now.contains(*v);
@@ -404,7 +404,7 @@ pub fn max_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> Vec<u32
 
 fn pressure(function: &Function, live: &Liveness, block: Block, words: &dyn Fn(Value) -> u32) -> u32 {
     let data = &function.blocks[block];
-    let mut live_now = live.live_out[block.index()].clone();
+    let mut live_now = live.live_out[block.index()].to_set(function.values.len());
     data.end.uses().for_each(|v| live_now.insert(v));
     let mut now: u32 = live_now.iter().map(words).sum();
     let mut most = now;

@@ -5,7 +5,7 @@
 
 use crate::context::Tuning;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Function, Value};
+use ori::{Block, Cfg, Function, LoopForest, Value};
 use rustc_hash::FxHashMap;
 
 const NEVER: u32 = u32::MAX / 2;
@@ -21,7 +21,7 @@ pub struct NextUse {
 
 impl NextUse {
     pub fn new(function: &Function, cfg: &Cfg, tuning: &Tuning) -> NextUse {
-        let depth = cfg.loop_depths();
+        let depth = LoopForest::new(cfg).depths();
         let loop_exit = tuning.regalloc_loop_exit_distance.min(NEVER / 2);
         let at_start = vec![FxHashMap::default(); function.blocks.len()];
         let mut all = NextUse { at_start, depth, loop_exit };

@@ -225,7 +225,7 @@ fn loop_depths(function: &Function, cfg: &Cfg) -> Vec<u32> {
 fn for_each_def(function: &Function, cfg: &Cfg, live: &Liveness, mut visit: impl FnMut(&[Value], &ValueSet)) {
     for &block in &cfg.order {
         let data = &function.blocks[block];
-        let mut live_now = live.live_out[block.index()].clone();
+        let mut live_now = live.live_out[block.index()].to_set(function.values.len());
         data.end.uses().for_each(|v| live_now.insert(v));
         for inst in data.insts.iter().rev().map(|i| &function.insts[*i]) {
             if inst.guard.is_some() || is_early_clobber(inst) {

@@ -3,16 +3,15 @@
 
 use ori::entity::Entity;
 use ori::liveness::Liveness;
-use ori::{Block, Cfg, File, Function, Value};
+use ori::{Block, File, Function, LoopForest, Value};
 use rustc_hash::FxHashSet;
 
 /// By block: words of R that are live through its innermost loop without a use; 0 outside of loops.
-pub fn words(function: &Function, cfg: &Cfg, live: &Liveness) -> Vec<i32> {
+pub fn words(function: &Function, loops: &LoopForest, live: &Liveness) -> Vec<i32> {
     let mut words = vec![0; function.blocks.len()];
-    for header in cfg.headers() {
-        let blocks: Vec<Block> = cfg.natural_loop(header).collect();
-        let unused = unused_words(function, live, header, &blocks);
-        blocks.iter().for_each(|b| words[b.index()] = unused);
+    for (_, l) in loops.iter() {
+        let unused = unused_words(function, live, l.header, &l.blocks);
+        l.blocks.iter().for_each(|b| words[b.index()] = unused);
     }
     words
 }

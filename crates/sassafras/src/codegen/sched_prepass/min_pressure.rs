@@ -35,14 +35,15 @@ impl Anchors {
 
 /// Reorders instructions of a block. `remaining_uses` counts the uses of each value in them, and one if it is live after
 /// them.
-pub fn order(function: &Function, insts: &[Inst], remaining_uses: &[u32], anchors: Anchors) -> Vec<Inst> {
+pub fn order(
+    function: &Function,
+    insts: &[Inst],
+    remaining_uses: &mut [u32],
+    anchors: Anchors,
+    tables: &mut Tables,
+) -> Vec<Inst> {
     let is_anchor = find_anchors(function, insts, remaining_uses, anchors);
-    let mut walk = PostOrder {
-        function,
-        definition: vec![None; function.values.len()],
-        pending: vec![false; function.insts.len()],
-        order: Vec::with_capacity(insts.len()),
-    };
+    let mut walk = PostOrder { function, tables, order: Vec::with_capacity(insts.len()) };
     let registers = WgmmaRegisters::new(function, insts);
     let (mut after_barrier, mut after_fence) = (0, 0);
     for (position, &inst) in insts.iter().enumerate() {
@@ -61,24 +62,30 @@ pub fn order(function: &Function, insts: &[Inst], remaining_uses: &[u32], anchor
             }
             None => {}
         }
-        walk.pending[inst.index()] = true;
-        data.results.iter().for_each(|v| walk.definition[v.index()] = Some(inst));
+        walk.tables.pending[inst.index()] = true;
+        data.results.iter().for_each(|v| walk.tables.definition[v.index()] = Some(inst));
         if is_anchor[position] {
             walk.visit(inst);
         }
     }
     insts[after_barrier..].iter().for_each(|i| walk.visit(*i));
+    let results = insts.iter().flat_map(|i| &function.insts[*i].results);
+    results.for_each(|v| walk.tables.definition[v.index()] = None);
     walk.order
 }
 
-fn find_anchors(function: &Function, insts: &[Inst], remaining_uses: &[u32], anchors: Anchors) -> Vec<bool> {
-    let mut remaining_uses = remaining_uses.to_vec();
+fn find_anchors(
+    function: &Function,
+    insts: &[Inst],
+    remaining_uses: &mut [u32],
+    anchors: Anchors,
+) -> Vec<bool> {
     let is_anchor = |inst: &Inst| {
         let data = &function.insts[*inst];
         let mut delta = 0;
         for value in data.uses() {
             let remaining = &mut remaining_uses[value.index()];
-            *remaining = remaining.saturating_sub(1);
+            *remaining -= 1;
             delta -= if *remaining == 0 { words(function, value) } else { 0 };
         }
         delta += data.results.iter().map(|v| words(function, *v)).sum::<i32>();
@@ -86,7 +93,11 @@ fn find_anchors(function: &Function, insts: &[Inst], remaining_uses: &[u32], anc
         let reduces = anchors == Anchors::EffectsAndReductions && delta < 0 && !sets_predicate;
         !Effects::of(data).is_free() || reduces
     };
-    insts.iter().map(is_anchor).collect()
+    let all = insts.iter().map(is_anchor).collect();
+    // None of them is scheduled yet.
+    let uses = insts.iter().flat_map(|i| function.insts[*i].uses());
+    uses.for_each(|v| remaining_uses[v.index()] += 1);
+    all
 }
 
 fn words(function: &Function, value: Value) -> i32 {
@@ -94,12 +105,23 @@ fn words(function: &Function, value: Value) -> i32 {
     if data.file == File::R { data.words.into() } else { 0 }
 }
 
-struct PostOrder<'a> {
-    function: &'a Function,
+/// Tables for a whole function; between two blocks nothing is in them.
+pub struct Tables {
     /// The definition of each value, among the instructions seen so far.
     definition: Vec<Option<Inst>>,
     /// Which of them are not in the order yet.
     pending: Vec<bool>,
+}
+
+impl Tables {
+    pub fn new(function: &Function) -> Tables {
+        Tables { definition: vec![None; function.values.len()], pending: vec![false; function.insts.len()] }
+    }
+}
+
+struct PostOrder<'a> {
+    function: &'a Function,
+    tables: &'a mut Tables,
     order: Vec<Inst>,
 }
 
@@ -108,15 +130,16 @@ impl PostOrder<'_> {
     fn visit(&mut self, inst: Inst) {
         let mut stack = vec![inst];
         while let Some(&next) = stack.last() {
-            if !self.pending[next.index()] {
+            if !self.tables.pending[next.index()] {
                 stack.pop();
                 continue;
             }
             let before = stack.len();
-            let definitions = self.function.insts[next].uses().filter_map(|v| self.definition[v.index()]);
-            stack.extend(definitions.filter(|inst| self.pending[inst.index()]));
+            let definitions =
+                self.function.insts[next].uses().filter_map(|v| self.tables.definition[v.index()]);
+            stack.extend(definitions.filter(|inst| self.tables.pending[inst.index()]));
             if stack.len() == before {
-                self.pending[next.index()] = false;
+                self.tables.pending[next.index()] = false;
                 self.order.push(next);
                 stack.pop();
             } else {
