@@ -222,6 +222,12 @@ fn is_warp_wide(data: &InstData) -> bool {
     matches!(data.op, Op::Machine(VOTE | VOTEU | REDUX | R2UR)) && !finds_differences(data)
 }
 
+/// Does it depend on the block that it is in whether its results vary, even if its arguments don't?
+pub fn depends_on_convergence(data: &InstData) -> bool {
+    let is_of_warp = |op| matches!(source(op, data), Source::Warp);
+    matches!(data.op, Op::Machine(op) if is_of_warp(op)) || is_warp_wide(data)
+}
+
 /// Does an `R2UR` also give a predicate of the threads that have another word than the one it took?
 fn finds_differences(data: &InstData) -> bool {
     data.results.len() > 1

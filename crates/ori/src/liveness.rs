@@ -8,6 +8,7 @@
 use crate::cfg::Cfg;
 use crate::entity::{Block, Entity, Value};
 use crate::function::Function;
+use rustc_hash::FxHashSet;
 
 /// A set of values, one bit each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +86,15 @@ impl LiveSet {
         set
     }
 
+    /// Adds a value; was it missing?
+    fn insert(&mut self, value: Value) -> bool {
+        let at = self.values.binary_search(&value);
+        if let Err(at) = at {
+            self.values.insert(at, value);
+        }
+        at.is_err()
+    }
+
     /// Adds a value that is no less than the others, unless it is there.
     fn push(&mut self, value: Value) -> bool {
         let is_new = self.values.last() != Some(&value);
@@ -128,6 +138,46 @@ impl Liveness {
             }
         }
         live
+    }
+}
+
+impl Liveness {
+    /// Finds again where some values are live, after instructions moved between `blocks`: which of them are live in other
+    /// blocks has not changed. `defined_in` has the block of each value's definition.
+    pub fn update(
+        &mut self,
+        function: &Function,
+        cfg: &Cfg,
+        blocks: &[Block],
+        values: &FxHashSet<Value>,
+        defined_in: &[Option<Block>],
+    ) {
+        let inside: FxHashSet<Block> = blocks.iter().copied().collect();
+        for block in blocks {
+            self.live_in[block.index()].values.retain(|v| !values.contains(v));
+            self.live_out[block.index()].values.retain(|v| !values.contains(v));
+        }
+        let mut work = Vec::new();
+        for &block in blocks {
+            let data = &function.blocks[block];
+            let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
+            let uses = inner.chain(data.end.uses()).filter(|v| values.contains(v));
+            work.extend(uses.map(|v| (block, v)));
+            for succ in cfg.succs[block.index()].iter().filter(|succ| !inside.contains(succ)) {
+                for value in self.live_in[succ.index()].iter().filter(|v| values.contains(v)) {
+                    self.live_out[block.index()].insert(value);
+                    work.push((block, value));
+                }
+            }
+        }
+        while let Some((block, value)) = work.pop() {
+            if defined_in[value.index()] != Some(block) && self.live_in[block.index()].insert(value) {
+                for pred in cfg.preds[block.index()].iter().filter(|pred| inside.contains(pred)) {
+                    self.live_out[pred.index()].insert(value);
+                    work.push((*pred, value));
+                }
+            }
+        }
     }
 }
 

@@ -316,8 +316,9 @@ struct Segment<'a> {
     slots: Vec<u16>,
     /// The steps that have to wait for the results of each, and for its sources, at the latest.
     next_access: Vec<NextAccess>,
-    /// The instructions that count on each scoreboard.
+    /// The instructions that count on each scoreboard, and the first step that has to wait for one of them.
     counting: [Vec<usize>; sass::SCOREBOARDS as usize],
+    next_wait: [usize; sass::SCOREBOARDS as usize],
     last_of_unit: [Option<u32>; Unit::COUNT],
     /// The scoreboards of tensor loads that a `tcgen05.wait::ld` named, and no instruction has waited for since.
     asked: u8,
@@ -339,6 +340,7 @@ impl<'a> Segment<'a> {
             slots: vec![0; sass::model::REGISTERS],
             next_access: Vec::new(),
             counting: Default::default(),
+            next_wait: [NEVER; sass::SCOREBOARDS as usize],
             last_of_unit: [None; Unit::COUNT],
             asked: 0,
             arrived: None,
@@ -353,6 +355,7 @@ impl<'a> Segment<'a> {
         (self.first, self.drains) = (first, drains);
         self.issued.clear();
         self.counting.iter_mut().for_each(Vec::clear);
+        self.next_wait.fill(NEVER);
         self.last_of_unit = [None; Unit::COUNT];
         self.asked = 0;
         self.arrived = None;
@@ -489,7 +492,13 @@ impl<'a> Segment<'a> {
         };
         self.issued.push(Issued { time, write, read, written: false, taken: false });
         for scoreboard in write.into_iter().chain(read) {
+            let next = match write == Some(scoreboard) {
+                true => self.next_access[i].results,
+                false => self.next_access[i].sources,
+            };
             self.counting[usize::from(scoreboard)].push(i);
+            let first = &mut self.next_wait[usize::from(scoreboard)];
+            *first = next.min(*first);
         }
         self.last_of_unit[unit as usize] = Some(time);
         for touch in touches.iter().filter(|t| t.role == Role::Use) {
@@ -501,12 +510,15 @@ impl<'a> Segment<'a> {
         for touch in touches.iter().filter(|t| t.role == Role::Def) {
             self.settled = self.settled.max(time + u32::from(self.model.settled(touch.port)));
             for register in touch.registers() {
-                let touched = self.touch(register);
-                if inst.guard == sass::Guard::ALWAYS {
-                    touched.writers.clear();
-                    touched.readers.clear();
+                match inst.guard == sass::Guard::ALWAYS {
+                    true => {
+                        let touched = self.touch(register);
+                        touched.writers.clear();
+                        touched.readers.clear();
+                    }
+                    false => self.forget_settled(register, time),
                 }
-                touched.writers.push((i, touch.port));
+                self.touch(register).writers.push((i, touch.port));
             }
         }
         if write.is_some() || read.is_some() {
@@ -514,16 +526,29 @@ impl<'a> Segment<'a> {
         }
     }
 
+    /// Forgets accesses to a register that no later instruction has to wait for: guarded writes, one after the other,
+    /// would add up.
+    fn forget_settled(&mut self, register: usize, now: u32) {
+        let slot = usize::from(self.slots[register]);
+        let Some(touched) = slot.checked_sub(1).and_then(|slot| self.touched.get_mut(slot)) else { return };
+        let (model, issued) = (self.model, &self.issued);
+        touched.writers.retain(|(i, port)| {
+            let of = &issued[*i];
+            of.time + u32::from(model.settled(*port)) > now || of.write.is_some() && !of.written
+        });
+        touched.readers.retain(|(i, _)| {
+            let of = &issued[*i];
+            let is_signalled = of.read.is_some() || of.write.is_some();
+            of.time + u32::from(Model::CONSUMED) > now || is_signalled && !of.taken && !of.written
+        });
+    }
+
     /// A free scoreboard, or else the one with the furthest next wait (as Belady evicts): a wait for a scoreboard waits
     /// for all that count on it, and this one has just begun.
     fn scoreboard(&self, among: std::ops::Range<u8>) -> u8 {
-        let wait_on = |s: u8, i: usize| match self.issued[i].write == Some(s) {
-            true => self.next_access[i].results,
-            false => self.next_access[i].sources,
-        };
-        let next = |s: u8| self.counting[usize::from(s)].iter().map(|i| wait_on(s, *i)).min();
+        let is_free = |s: u8| self.counting[usize::from(s)].is_empty();
         let first = among.start;
-        among.rev().max_by_key(|s| (next(*s).unwrap_or(NEVER), next(*s).is_none())).unwrap_or(first)
+        among.rev().max_by_key(|s| (self.next_wait[usize::from(*s)], is_free(*s))).unwrap_or(first)
     }
 
     /// The scoreboards on which loads of tensor memory count.
@@ -547,6 +572,7 @@ impl<'a> Segment<'a> {
     fn wait_on(&mut self, mask: u8) {
         self.asked &= !mask;
         for scoreboard in (0..sass::SCOREBOARDS).filter(|s| mask >> s & 1 != 0) {
+            self.next_wait[usize::from(scoreboard)] = NEVER;
             for i in self.counting[usize::from(scoreboard)].drain(..) {
                 let issued = &mut self.issued[i];
                 issued.written |= issued.write == Some(scoreboard);

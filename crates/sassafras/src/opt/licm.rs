@@ -22,6 +22,7 @@
 use crate::analysis::effects::{self, Effects, Memory, Motion};
 use crate::context::{Context, Occupancy, PassResult, Tuning};
 use crate::regalloc::Limits;
+use ori::divergence;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
 use ori::{
@@ -31,6 +32,7 @@ use ori::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::Class;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
@@ -42,19 +44,81 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     context.analyses.invalidate(change);
     let forest = context.analyses.loops(function);
     let ids: Vec<LoopId> = forest.iter().map(|(id, _)| id).collect();
+    let mut facts = None;
     for id in ids.into_iter().rev() {
-        if hoist_from(function, context, &forest, id) {
-            context.analyses.invalidate(Change::Instructions);
+        if hoist_from(function, context, &forest, id, &mut facts) {
             change = change.max(Change::Instructions);
         }
     }
     Ok(change)
 }
 
+/// What is known of the function. It is kept up to date: most of it does not depend on what moves to a preheader.
+struct Facts {
+    cfg: Rc<Cfg>,
+    divergence: Rc<Divergence>,
+    live: Liveness,
+    /// Where each value is defined.
+    defined_in: Vec<Option<Block>>,
+    /// By value: is it a literal?
+    constants: Vec<bool>,
+    preheaders: FxHashSet<Block>,
+    pressure: Pressure,
+}
+
+impl Facts {
+    fn new(function: &Function, context: &mut Context, forest: &LoopForest) -> Facts {
+        let cfg = context.analyses.cfg(function);
+        let live = context.analyses.liveness(function).as_ref().clone();
+        let mut constants = vec![false; function.values.len()];
+        let literals = function.insts.keys().map(|i| &function.insts[i]).filter(|data| is_literal(data));
+        literals.flat_map(|data| &data.results).for_each(|r| constants[r.index()] = true);
+        let mut pressure = Pressure::new(function);
+        pressure.add(function, &live, &constants, &cfg.order);
+        Facts {
+            cfg,
+            divergence: context.analyses.divergence(function),
+            live,
+            defined_in: defining_blocks(function),
+            constants,
+            preheaders: forest.iter().filter_map(|(_, l)| l.preheader).collect(),
+            pressure,
+        }
+    }
+
+    /// Instructions have moved from the blocks of a loop to its preheader, and `copies` are new there.
+    fn update(&mut self, function: &Function, context: &mut Context, blocks: &[Block], hoisted: &Hoisted) {
+        context.analyses.invalidate(Change::Instructions);
+        let preheader = hoisted.preheader;
+        self.defined_in.resize(function.values.len(), Some(preheader));
+        self.constants.resize(function.values.len(), true);
+        let mut values = FxHashSet::default();
+        let mut depends_on_block = false;
+        for data in hoisted.insts.iter().map(|i| &function.insts[*i]) {
+            depends_on_block |= divergence::depends_on_convergence(data);
+            data.results.iter().for_each(|r| self.defined_in[r.index()] = Some(preheader));
+            values.extend(data.results.iter().copied().chain(data.uses()));
+        }
+        let is_divergent = self.divergence.is_divergent(preheader);
+        if depends_on_block && blocks.iter().any(|b| self.divergence.is_divergent(*b) != is_divergent) {
+            self.divergence = context.analyses.divergence(function);
+        }
+        let changed: Vec<Block> = blocks.iter().copied().chain([preheader]).collect();
+        self.live.update(function, &self.cfg, &changed, &values, &self.defined_in);
+        self.pressure.add(function, &self.live, &self.constants, &changed);
+    }
+}
+
+/// What has moved to a preheader, with the copies of constants.
+struct Hoisted {
+    preheader: Block,
+    insts: Vec<Inst>,
+}
+
 /// Gives a preheader to the loops that may need one: those with an instruction whose operands are defined outside.
 fn insert_preheaders(function: &mut Function, context: &mut Context, forest: &LoopForest) -> bool {
     let defined_in = defining_blocks(function);
-    let known = function.blocks.len();
+    let cfg = context.analyses.cfg(function);
     let mut inserted = false;
     for (id, l) in forest.iter().filter(|(_, l)| l.preheader.is_none() && l.header != Function::ENTRY) {
         let is_outside = |v: Value| defined_in[v.index()].is_some_and(|b| !forest.contains(id, b));
@@ -70,23 +134,22 @@ fn insert_preheaders(function: &mut Function, context: &mut Context, forest: &Lo
                 .any(|i| Effects::of(&function.insts[*i]).motion == Motion::Barrier)
         });
         if is_needed && !has_barrier && context.fuel.burn() {
-            insert_preheader(function, forest, id, known);
+            insert_preheader(function, &cfg, forest, id);
             inserted = true;
         }
     }
     inserted
 }
 
-fn insert_preheader(function: &mut Function, forest: &LoopForest, id: LoopId, known: usize) {
+fn insert_preheader(function: &mut Function, cfg: &Cfg, forest: &LoopForest, id: LoopId) {
     let header = forest.get(id).header;
     let shapes: Vec<_> = function.blocks[header].params.iter().map(|p| function.values[*p]).collect();
     let params: Vec<Value> = shapes.iter().map(|s| function.value(s.file, s.words)).collect();
     let preheader = function.block();
     function.blocks[preheader].params = params.clone();
     function.blocks[preheader].end = Terminator::Jump(Edge { to: header, args: params });
-    // Blocks that are newer than the forest are preheaders, and lead to their own loops.
-    let blocks: Vec<Block> = function.blocks.keys().take(known).collect();
-    for block in blocks.into_iter().filter(|b| !forest.contains(id, *b)) {
+    // Blocks that are newer than the graph are preheaders, and lead to their own loops.
+    for &block in cfg.preds[header.index()].iter().filter(|b| !forest.contains(id, **b)) {
         for edge in function.blocks[block].end.edges_mut() {
             if edge.to == header {
                 edge.to = preheader;
@@ -143,9 +206,17 @@ fn is_constant(data: &InstData) -> bool {
 /// The time of what the issue of other instructions does not hide.
 const LONG: u32 = 8;
 
-fn hoist_from(function: &mut Function, context: &mut Context, forest: &LoopForest, id: LoopId) -> bool {
+fn hoist_from(
+    function: &mut Function,
+    context: &mut Context,
+    forest: &LoopForest,
+    id: LoopId,
+    facts: &mut Option<Facts>,
+) -> bool {
     let Some(preheader) = forest.get(id).preheader else { return false };
-    let Some(l) = Loop::new(function, context, forest, id, preheader) else { return false };
+    let Some(effects) = visible_effects(function, forest.get(id)) else { return false };
+    let facts = facts.get_or_insert_with(|| Facts::new(function, context, forest));
+    let l = Loop { forest, id, preheader, facts, effects };
     let invariants = l.invariants(function);
     if invariants.is_empty() {
         return false;
@@ -154,8 +225,18 @@ fn hoist_from(function: &mut Function, context: &mut Context, forest: &LoopFores
     if chosen.is_empty() {
         return false;
     }
-    l.hoist(function, &chosen, &invariants);
+    let hoisted = l.hoist(function, &chosen, &invariants);
+    facts.update(function, context, &forest.get(id).blocks, &hoisted);
     true
+}
+
+/// The effects in a loop that a load must not pass; `None` if nothing moves there.
+fn visible_effects(function: &Function, l: &ori::Loop) -> Option<Vec<Effects>> {
+    let insts = l.blocks.iter().flat_map(|b| &function.blocks[*b].insts);
+    let only_reads = |e: &Effects| e.orders.is_none() && matches!(e.memory, Memory::Read(_));
+    let is_visible = |e: &Effects| !(e.is_free() || only_reads(e));
+    let effects: Vec<Effects> = insts.map(|i| Effects::of(&function.insts[*i])).filter(is_visible).collect();
+    (!effects.iter().any(|e| e.motion == Motion::Barrier)).then_some(effects)
 }
 
 /// A loop whose invariants are looked for.
@@ -163,11 +244,7 @@ struct Loop<'a> {
     forest: &'a LoopForest,
     id: LoopId,
     preheader: Block,
-    cfg: Rc<Cfg>,
-    divergence: Rc<Divergence>,
-    live: Rc<Liveness>,
-    /// Where each value is defined.
-    defined_in: Vec<Option<Block>>,
+    facts: &'a Facts,
     /// The effects in the loop that a load must not pass.
     effects: Vec<Effects>,
 }
@@ -175,29 +252,7 @@ struct Loop<'a> {
 /// Invariant instructions, in an order in which operands come first.
 type Invariants = Vec<Inst>;
 
-impl<'a> Loop<'a> {
-    /// `None` if nothing moves in the loop.
-    fn new(
-        function: &Function,
-        context: &mut Context,
-        forest: &'a LoopForest,
-        id: LoopId,
-        preheader: Block,
-    ) -> Option<Loop<'a>> {
-        let insts = forest.get(id).blocks.iter().flat_map(|b| &function.blocks[*b].insts);
-        let only_reads = |e: &Effects| e.orders.is_none() && matches!(e.memory, Memory::Read(_));
-        let is_visible = |e: &Effects| !(e.is_free() || only_reads(e));
-        let effects: Vec<Effects> =
-            insts.map(|i| Effects::of(&function.insts[*i])).filter(is_visible).collect();
-        if effects.iter().any(|e| e.motion == Motion::Barrier) {
-            return None;
-        }
-        let (cfg, divergence) = (context.analyses.cfg(function), context.analyses.divergence(function));
-        let live = context.analyses.liveness(function);
-        let defined_in = defining_blocks(function);
-        Some(Loop { forest, id, preheader, cfg, divergence, live, defined_in, effects })
-    }
-
+impl Loop<'_> {
     fn data(&self) -> &ori::Loop {
         self.forest.get(self.id)
     }
@@ -205,16 +260,14 @@ impl<'a> Loop<'a> {
     fn invariants(&self, function: &Function) -> Invariants {
         let (mut found, mut results) = (Vec::new(), FxHashSet::default());
         let l = self.data();
-        let preheaders: FxHashSet<Block> =
-            self.forest.iter().filter_map(|(_, inner)| inner.preheader).collect();
         let mut loads = 0;
         for &block in &l.blocks {
-            let in_every_iteration = l.latches.iter().all(|latch| self.cfg.dominates(block, *latch));
-            if !in_every_iteration && !preheaders.contains(&block) {
+            let in_every_iteration = l.latches.iter().all(|latch| self.facts.cfg.dominates(block, *latch));
+            if !in_every_iteration && !self.facts.preheaders.contains(&block) {
                 continue;
             }
             let in_any_case =
-                in_every_iteration && l.exits.iter().all(|(from, _)| self.cfg.dominates(block, *from));
+                in_every_iteration && l.exits.iter().all(|(from, _)| self.facts.cfg.dominates(block, *from));
             for inst in &function.blocks[block].insts {
                 let data = &function.insts[*inst];
                 let is_invariant = |v: Value| results.contains(&v) || self.is_outside(v);
@@ -233,7 +286,7 @@ impl<'a> Loop<'a> {
     }
 
     fn is_outside(&self, value: Value) -> bool {
-        self.defined_in[value.index()].is_some_and(|b| !self.forest.contains(self.id, b))
+        self.facts.defined_in[value.index()].is_some_and(|b| !self.forest.contains(self.id, b))
     }
 
     fn may_hoist(
@@ -246,7 +299,7 @@ impl<'a> Loop<'a> {
         /// Loads that are compared with the effects of the loop: bounds the time.
         const MOST_LOADS: u32 = 64;
         if effects::is_shuffle(data) {
-            let diverges = [block, self.preheader].iter().any(|b| self.divergence.is_divergent(*b));
+            let diverges = [block, self.preheader].iter().any(|b| self.facts.divergence.is_divergent(*b));
             return data.guard.is_none() && !diverges;
         }
         if is_load(data) {
@@ -277,7 +330,7 @@ impl<'a> Loop<'a> {
         }
         leaves.retain(|(time, _)| *time > 0);
         leaves.sort_by_key(|(time, at)| (Reverse(*time), *at));
-        let mut room = Room::new(self, function, context);
+        let mut room = Room::new(self, context);
         let mut chosen = FxHashSet::default();
         for (time, at) in leaves {
             let cone = cone(function, &by, invariants[at], &chosen);
@@ -314,7 +367,7 @@ impl<'a> Loop<'a> {
             used.extend(others.flat_map(|i| function.insts[*i].uses()).chain(data.end.uses()));
         }
         for (_, to) in &self.data().exits {
-            used.extend(self.live.live_in[to.index()].iter());
+            used.extend(self.facts.live.live_in[to.index()].iter());
         }
         used
     }
@@ -339,8 +392,9 @@ impl<'a> Loop<'a> {
         for inst in cone {
             function.insts[*inst].results.iter().filter(|r| others.contains(r)).for_each(|r| add(*r, 1));
         }
-        let is_live_after =
-            |v: Value| self.data().exits.iter().any(|(_, to)| self.live.live_in[to.index()].contains(v));
+        let is_live_after = |v: Value| {
+            self.data().exits.iter().any(|(_, to)| self.facts.live.live_in[to.index()].contains(v))
+        };
         for value in uses_of(function, cone) {
             let left = remaining.entry(value).or_default();
             *left = left.saturating_sub(1);
@@ -352,7 +406,8 @@ impl<'a> Loop<'a> {
     }
 
     /// Moves the chosen invariants to the end of the preheader. Constants are copied: each use is an operand.
-    fn hoist(&self, function: &mut Function, chosen: &FxHashSet<Inst>, invariants: &Invariants) {
+    fn hoist(&self, function: &mut Function, chosen: &FxHashSet<Inst>, invariants: &Invariants) -> Hoisted {
+        let first = function.blocks[self.preheader].insts.len();
         let mut copies: FxHashMap<Value, Value> = FxHashMap::default();
         for inst in invariants.iter().filter(|i| chosen.contains(i)) {
             let mut data = function.insts[*inst].clone();
@@ -378,6 +433,8 @@ impl<'a> Loop<'a> {
             insts.retain(|i| !is_moved(function, i));
             function.blocks[*block].insts = insts;
         }
+        let insts = function.blocks[self.preheader].insts[first..].to_vec();
+        Hoisted { preheader: self.preheader, insts }
     }
 }
 
@@ -414,14 +471,10 @@ struct Room {
 }
 
 impl Room {
-    fn new(l: &Loop, function: &Function, context: &Context) -> Room {
+    fn new(l: &Loop, context: &Context) -> Room {
         let tuning = &context.tuning;
-        let constants = constants(function);
-        let most = |blocks: &[Block]| {
-            let all = blocks.iter().map(|b| pressure(function, &l.live, &constants, *b));
-            all.fold([0; 2], |[r, p], [more_r, more_p]| [r.max(more_r), p.max(more_p)])
-        };
-        let ([in_loop, predicates], [anywhere, _]) = (most(&l.data().blocks), most(&l.cfg.order));
+        let ([in_loop, predicates], anywhere) =
+            (l.facts.pressure.most(&l.data().blocks), l.facts.pressure.anywhere());
         let occupancy =
             context.occupancy.unwrap_or_else(|| Occupancy::new(tuning.usual_block_threads, context.machine));
         let overhead =
@@ -445,24 +498,59 @@ impl Room {
     }
 }
 
-/// The values that are literals.
-fn constants(function: &Function) -> ValueSet {
-    let mut constants = ValueSet::new(function.values.len());
-    let is_literal = |data: &&InstData| {
-        let is_move =
-            matches!(data.op, Op::Machine(sass::Op::MOV | sass::Op::CS2R) | Op::Pseudo(Pseudo::Undef));
-        is_move && is_constant(data)
-    };
-    let all = function.insts.keys().map(|i| &function.insts[i]).filter(is_literal);
-    all.flat_map(|data| &data.results).for_each(|r| constants.insert(*r));
-    constants
+fn is_literal(data: &InstData) -> bool {
+    let is_move = matches!(data.op, Op::Machine(sass::Op::MOV | sass::Op::CS2R) | Op::Pseudo(Pseudo::Undef));
+    is_move && is_constant(data)
 }
 
-/// The most words of R and P that are live at once in a block. Constants are operands and take none.
-fn pressure(function: &Function, live: &Liveness, constants: &ValueSet, block: Block) -> [i32; 2] {
-    let mut now: ValueSet = live.live_out[block.index()].to_set(function.values.len());
+/// The most words of R and P that are live at once in each block. Constants are operands and take none.
+struct Pressure {
+    by_block: Vec<Option<[i32; 2]>>,
+    /// How many blocks have so many words of R.
+    blocks: BTreeMap<i32, u32>,
+    /// The values that are live at one point.
+    live: ValueSet,
+}
+
+impl Pressure {
+    fn new(function: &Function) -> Pressure {
+        let by_block = vec![None; function.blocks.len()];
+        Pressure { by_block, blocks: BTreeMap::new(), live: ValueSet::new(function.values.len()) }
+    }
+
+    /// The most in some blocks.
+    fn most(&self, blocks: &[Block]) -> [i32; 2] {
+        let all = blocks.iter().filter_map(|b| self.by_block[b.index()]);
+        all.fold([0; 2], |[r, p], [more_r, more_p]| [r.max(more_r), p.max(more_p)])
+    }
+
+    /// The most words of R in all blocks.
+    fn anywhere(&self) -> i32 {
+        self.blocks.last_key_value().map_or(0, |(most, _)| *most)
+    }
+
+    /// Computes that of some blocks, for the first time or again.
+    fn add(&mut self, function: &Function, live: &Liveness, constants: &[bool], blocks: &[Block]) {
+        for block in blocks {
+            live.live_out[block.index()].copy_to(&mut self.live, function.values.len());
+            let now = pressure(function, &mut self.live, constants, *block);
+            *self.blocks.entry(now[0]).or_default() += 1;
+            if let Some(before) = self.by_block[block.index()].replace(now)
+                && let Some(count) = self.blocks.get_mut(&before[0])
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.blocks.remove(&before[0]);
+                }
+            }
+        }
+    }
+}
+
+/// The most words of R and P that are live at once in a block; `now` are the values that are live at its end.
+fn pressure(function: &Function, now: &mut ValueSet, constants: &[bool], block: Block) -> [i32; 2] {
     let words = |v: Value| match function.values[v].file {
-        _ if constants.contains(v) => [0, 0],
+        _ if constants[v.index()] => [0, 0],
         File::R => [i32::from(function.values[v].words), 0],
         File::P => [0, 1],
         _ => [0, 0],
@@ -477,7 +565,7 @@ fn pressure(function: &Function, live: &Liveness, constants: &ValueSet, block: B
             most = [most[0].max(count[0]), most[1].max(count[1])];
         }
     };
-    function.blocks[block].end.uses().for_each(|v| add(&mut now, &mut count, v));
+    function.blocks[block].end.uses().for_each(|v| add(now, &mut count, v));
     for inst in function.blocks[block].insts.iter().rev() {
         let data = &function.insts[*inst];
         for result in &data.results {
@@ -487,7 +575,7 @@ fn pressure(function: &Function, live: &Liveness, constants: &ValueSet, block: B
                 count = [count[0] - r, count[1] - p];
             }
         }
-        data.uses().for_each(|v| add(&mut now, &mut count, v));
+        data.uses().for_each(|v| add(now, &mut count, v));
     }
     most
 }

@@ -10,7 +10,7 @@
 //! Linear in the live-in values, times their logarithm where they are sorted.
 
 use super::edge_moves::find;
-use super::{Allocator, AttemptError, NextUse, RegFile, Snapshot, calls, hints};
+use super::{Allocator, AttemptError, NextUse, RegFile, Snapshot, hints};
 use ori::entity::Entity;
 use ori::{Block, File, Value};
 use smallvec::SmallVec;
@@ -18,7 +18,9 @@ use smallvec::SmallVec;
 impl Allocator<'_> {
     /// Fixes the registers at the entry of a block.
     pub(super) fn enter_block(&mut self, block: Block) -> Result<(), AttemptError> {
-        self.assigned.fill(None);
+        for (value, _) in self.snapshot() {
+            self.assigned[value.index()] = None;
+        }
         self.files.iter_mut().for_each(RegFile::clear);
         let limit = self.limits.usable(self.block_limits.start(block));
         self.files[File::R as usize].set_limit(limit);
@@ -188,8 +190,8 @@ impl Allocator<'_> {
     fn excess_pressure_in_loop(&mut self, header: Block, before: &Snapshot) -> i32 {
         let usable = i32::from(self.limits.usable(self.block_limits.start(header)));
         let (function, cfg, live) = (self.function, self.cfg, self.live);
-        let pressure = self.pressure.get_or_insert_with(|| hints::max_pressures(function, cfg, live));
-        let most = cfg.natural_loop(header).map(|b| pressure[b.index()]).max().unwrap_or(0);
+        let pressure = self.loop_pressure.get_or_insert_with(|| hints::loop_pressures(function, cfg, live));
+        let most = pressure.get(&header).copied().unwrap_or(0);
         let params = &function.blocks[header].params;
         let general = |v: &Value| function.values[*v].file == File::R && self.precolored.reg(*v).is_none();
         let count = |values: &mut dyn Iterator<Item = Value>| -> i32 {
@@ -199,7 +201,7 @@ impl Allocator<'_> {
         let kept_words = count(&mut before.iter().map(|(v, _)| *v).filter(|v| through.contains(*v)));
         let spilled = count(&mut through.iter().filter(|v| !self.undefined.contains(*v))) - kept_words;
         let words = kept_words + count(&mut params.iter().copied());
-        let mut unavailable = calls::reserved(function);
+        let mut unavailable = self.reserved;
         params.iter().filter(|p| general(p)).for_each(|p| unavailable.add(self.precolored.conflicts(*p)));
         let available = usable - unavailable.iter().filter(|r| i32::from(*r) < usable).count() as i32;
         // Tuples need contiguous registers.

@@ -25,7 +25,8 @@ use super::calls::routine_calls;
 use super::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ValueSet};
-use ori::{Arg, Block, Cfg, File, Function, InstData, Op, Pseudo, Value};
+use ori::{Arg, Block, Cfg, File, Function, InstData, LoopForest, Op, Pseudo, Value};
+use rustc_hash::FxHashMap;
 use sass::Class;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -391,15 +392,29 @@ impl Allocator<'_> {
     }
 }
 
-/// The maximal register pressure of each block, in words of R.
-pub fn max_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> Vec<u32> {
+/// The maximal register pressure of each loop by its header, in words of R.
+pub fn loop_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> FxHashMap<Block, u32> {
+    let loops = LoopForest::new(cfg);
+    let mut by_loop = FxHashMap::default();
     let words = |v: Value| {
         let data = function.values[v];
         if data.file == File::R { u32::from(data.words) } else { 0 }
     };
-    let mut all = vec![0; function.blocks.len()];
-    cfg.order.iter().for_each(|b| all[b.index()] = pressure(function, live, *b, &words));
-    all
+    for &block in &cfg.order {
+        if let Some(id) = loops.innermost(block) {
+            let most: &mut u32 = by_loop.entry(loops.get(id).header).or_default();
+            *most = (*most).max(pressure(function, live, block, &words));
+        }
+    }
+    // Inner loops first: each is part of the one around it.
+    for l in loops.iter().map(|(_, l)| l).collect::<Vec<_>>().into_iter().rev() {
+        let inner = by_loop.get(&l.header).copied().unwrap_or(0);
+        if let Some(parent) = l.parent {
+            let most = by_loop.entry(loops.get(parent).header).or_default();
+            *most = (*most).max(inner);
+        }
+    }
+    by_loop
 }
 
 fn pressure(function: &Function, live: &Liveness, block: Block, words: &dyn Fn(Value) -> u32) -> u32 {

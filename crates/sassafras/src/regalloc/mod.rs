@@ -95,6 +95,7 @@ use precolor::Precoloring;
 pub use reg_file::Limits;
 use reg_file::RegFile;
 pub use reg_limits::BlockLimits;
+use reg_set::RegSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, operands as machine};
 use smallvec::SmallVec;
@@ -252,8 +253,10 @@ struct Allocator<'a> {
     hints: Hints,
     precolored: Precoloring,
     next_use: Option<NextUse>,
-    /// The maximal register pressure of each block, in words of R.
-    pressure: Option<Vec<u32>>,
+    /// The maximal register pressure of each loop by its header, in words of R.
+    loop_pressure: Option<FxHashMap<Block, u32>>,
+    /// Registers that no value may have: see [`calls::reserved`].
+    reserved: RegSet,
     /// The position of each block in reverse post-order.
     rpo_index: Vec<u32>,
     /// The current block, the position in it, and the uses in it.
@@ -324,7 +327,8 @@ impl<'a> Allocator<'a> {
             hints: Hints::new(function, (cfg, live), &rpo_index),
             precolored,
             next_use: None,
-            pressure: None,
+            loop_pressure: None,
+            reserved: calls::reserved(function),
             rpo_index,
             block: Function::ENTRY,
             position: 0,
