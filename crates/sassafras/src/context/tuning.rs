@@ -198,6 +198,10 @@ tuning! {
     regalloc_remat_cost = 1048576, "moves", "judgment: a thousandth of a store and a reload";
     /// Registers that the allocator leaves free in a loop that needs them all.
     regalloc_loop_reserve = 4, "registers", "judgment: tuples are contiguous and aligned";
+    /// How many targets of targets are looked at for the register that a value wants.
+    regalloc_hint_depth = 4, "copies", "judgment: bounds the time; joins nest about so deep";
+    /// Next values of the loops around a block whose registers others leave free.
+    regalloc_next_values = 1024, "values", "judgment: bounds the time; one latch passes 255 at most";
     /// The first register that is tried for operands of wgmma; those below are for addresses and the like.
     regalloc_wgmma_first_register = 24, "register number", "ptxas begins at R24, too";
     /// How long a thread sleeps before it asks for columns of tensor memory again.

@@ -40,9 +40,6 @@ enum Hint {
     Param { param: Value, direct: bool },
 }
 
-/// How many targets of targets are looked at for a register.
-const MAX_CHAIN: u32 = 4;
-
 pub struct Hints {
     by_value: Vec<Option<Hint>>,
     /// The register of a pack's result or of a parameter that its words or arguments prefer: that of the first of them.
@@ -299,6 +296,9 @@ impl Allocator<'_> {
     /// latch if it is defined before the body.
     fn reserve_for_next_value(&mut self, value: Value, registers: RegSet, (header, latch): (Block, Block)) {
         let Some(block) = self.def_block[value.index()] else { return };
+        if self.hints.next_values.len() >= self.tuning.regalloc_next_values as usize {
+            return;
+        }
         let start = self.rpo_index[header.index()];
         let is_in_body = self.rpo_index[block.index()] >= start && self.param_block(value) != Some(header);
         let (block, position) = match is_in_body {
@@ -378,7 +378,7 @@ impl Allocator<'_> {
     /// The register that copies to a target want: its own, or the one that it wants itself.
     fn target_reg(&self, target: Value) -> Option<u8> {
         let (mut target, mut skipped) = (target, 0);
-        for _ in 0..MAX_CHAIN {
+        for _ in 0..self.tuning.regalloc_hint_depth {
             let known = self.def_point[target.index()].map(|(_, _, reg)| reg);
             if let Some(reg) = known.or(self.hints.target_reg[target.index()]) {
                 return reg.checked_add(skipped);
