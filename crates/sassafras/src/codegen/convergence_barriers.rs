@@ -2,8 +2,9 @@
 //!
 //! A divergent branch has a region ([`ori::divergence::region`]) from a block `from`, which dominates it and runs
 //! `BSSY`, to its post-dominator `to`; every edge from inside the region to `to` goes through a landing block with
-//! `BSYNC`. Branches with the same region share it. A branch whose threads only meet at the end of the program needs
-//! none.
+//! `BSYNC`. Branches with the same region share it, and so do those of a region within another one that ends at the
+//! same place or a few instructions later (`convergence_max_tail`). A branch whose threads only meet at the end of the
+//! program needs none.
 //!
 //! ```text
 //! from: branch p1, a, to         from: b1 = BSSY land; branch p1, a, land
@@ -18,12 +19,14 @@
 //!
 //! Afterwards a region is entered once and left by every thread that entered. One search of the graph per region.
 
-use crate::context::{Context, PassResult};
+use crate::analysis::effects;
+use crate::context::{Context, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
+use rustc_hash::FxHashMap;
 use sass::{M, Op as Name};
 
-pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
     let divergence = Divergence::new(function, &cfg);
     let is_trap = |inst: &Inst| function.insts[*inst].op == Op::Machine(Name::BPT);
@@ -36,7 +39,7 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
         function.blocks[block].insts = insts.into_iter().filter(is_needed).collect();
         remove_collective(function, block);
     }
-    let mut regions = divergence.regions;
+    let mut regions = without_shared_joins(function, &cfg, divergence.regions, &context.tuning);
     // Inner regions first: the landing block of an inner region is inside the outer one. A region is inside
     // another if the other's `from` dominates its own; in reverse post-order the inner one comes later.
     regions.sort_by_key(|(from, _)| std::cmp::Reverse(cfg.order.iter().position(|b| b == from)));
@@ -44,6 +47,51 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
         insert_region(function, from, to);
     }
     Ok(Change::ControlFlow)
+}
+
+/// The regions but those whose threads wait for the ones of an enclosing region at the same place, or a few instructions
+/// later: an `if` around a loop is left with one barrier.
+fn without_shared_joins(
+    function: &Function,
+    cfg: &Cfg,
+    regions: Vec<(Block, Block)>,
+    tuning: &Tuning,
+) -> Vec<(Block, Block)> {
+    let mut by_end: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
+    regions.iter().for_each(|(from, to)| by_end.entry(*to).or_default().push(*from));
+    let shares = |(from, to): &(Block, Block)| {
+        std::iter::once(*to).chain(tail(function, *to, tuning)).any(|end| {
+            // `from` is in the region unless the region's end is on the way there.
+            let encloses = |outer: &Block| {
+                (*outer, end) != (*from, *to)
+                    && cfg.dominates(*outer, *from)
+                    && !(cfg.dominates(*outer, end) && cfg.dominates(end, *from))
+            };
+            by_end.get(&end).is_some_and(|outer| outer.iter().any(encloses))
+        })
+    };
+    let shared: Vec<bool> = regions.iter().map(shares).collect();
+    regions.into_iter().zip(shared).filter(|(_, shared)| !shared).map(|(region, _)| region).collect()
+}
+
+/// The blocks after `block` that are reached by jumps and at most `convergence_max_tail` computations.
+fn tail(function: &Function, block: Block, tuning: &Tuning) -> Vec<Block> {
+    /// Bounds the time.
+    const MOST_JUMPS: usize = 4;
+    let (mut at, mut blocks, mut computations) = (block, Vec::new(), 0);
+    while let Terminator::Jump(next) = &function.blocks[at].end {
+        let insts = || function.blocks[at].insts.iter().map(|i| &function.insts[*i]);
+        computations += insts().filter(|data| !matches!(data.op, Op::Pseudo(_))).count() as u32;
+        if blocks.len() == MOST_JUMPS
+            || computations > tuning.convergence_max_tail
+            || !insts().all(effects::is_function)
+        {
+            break;
+        }
+        blocks.push(next.to);
+        at = next.to;
+    }
+    blocks
 }
 
 /// Does it wait for all threads of the warp, and nothing else?

@@ -64,7 +64,10 @@ fn insert_preheaders(function: &mut Function, context: &mut Context, forest: &Lo
         };
         let is_needed = l.blocks.iter().any(|b| function.blocks[*b].insts.iter().any(is_candidate));
         let has_barrier = l.blocks.iter().any(|b| {
-            function.blocks[*b].insts.iter().any(|i| Effects::of(&function.insts[*i]).motion == Motion::Barrier)
+            function.blocks[*b]
+                .insts
+                .iter()
+                .any(|i| Effects::of(&function.insts[*i]).motion == Motion::Barrier)
         });
         if is_needed && !has_barrier && context.fuel.burn() {
             insert_preheader(function, forest, id, known);
@@ -182,7 +185,8 @@ impl<'a> Loop<'a> {
         preheader: Block,
     ) -> Option<Loop<'a>> {
         let insts = forest.get(id).blocks.iter().flat_map(|b| &function.blocks[*b].insts);
-        let is_visible = |e: &Effects| !e.is_free() && !(e.orders.is_none() && matches!(e.memory, Memory::Read(_)));
+        let is_visible =
+            |e: &Effects| !e.is_free() && !(e.orders.is_none() && matches!(e.memory, Memory::Read(_)));
         let effects: Vec<Effects> =
             insts.map(|i| Effects::of(&function.insts[*i])).filter(is_visible).collect();
         if effects.iter().any(|e| e.motion == Motion::Barrier) {
@@ -201,14 +205,16 @@ impl<'a> Loop<'a> {
     fn invariants(&self, function: &Function) -> Invariants {
         let (mut found, mut results) = (Vec::new(), FxHashSet::default());
         let l = self.data();
-        let preheaders: FxHashSet<Block> = self.forest.iter().filter_map(|(_, inner)| inner.preheader).collect();
+        let preheaders: FxHashSet<Block> =
+            self.forest.iter().filter_map(|(_, inner)| inner.preheader).collect();
         let mut loads = 0;
         for &block in &l.blocks {
             let in_every_iteration = l.latches.iter().all(|latch| self.cfg.dominates(block, *latch));
             if !in_every_iteration && !preheaders.contains(&block) {
                 continue;
             }
-            let in_any_case = in_every_iteration && l.exits.iter().all(|(from, _)| self.cfg.dominates(block, *from));
+            let in_any_case =
+                in_every_iteration && l.exits.iter().all(|(from, _)| self.cfg.dominates(block, *from));
             for inst in &function.blocks[block].insts {
                 let data = &function.insts[*inst];
                 let is_invariant = |v: Value| results.contains(&v) || self.is_outside(v);
@@ -333,9 +339,8 @@ impl<'a> Loop<'a> {
         for inst in cone {
             function.insts[*inst].results.iter().filter(|r| others.contains(r)).for_each(|r| add(*r, 1));
         }
-        let is_live_after = |v: Value| {
-            self.data().exits.iter().any(|(_, to)| self.live.live_in[to.index()].contains(v))
-        };
+        let is_live_after =
+            |v: Value| self.data().exits.iter().any(|(_, to)| self.live.live_in[to.index()].contains(v));
         for value in uses_of(function, cone) {
             let left = remaining.entry(value).or_default();
             *left = left.saturating_sub(1);
@@ -366,9 +371,8 @@ impl<'a> Loop<'a> {
                 function.blocks[self.preheader].insts.push(*inst);
             }
         }
-        let is_moved = |function: &Function, i: &Inst| {
-            chosen.contains(i) && !is_constant(&function.insts[*i])
-        };
+        let is_moved =
+            |function: &Function, i: &Inst| chosen.contains(i) && !is_constant(&function.insts[*i]);
         for block in &self.data().blocks {
             let mut insts = std::mem::take(&mut function.blocks[*block].insts);
             insts.retain(|i| !is_moved(function, i));
@@ -383,12 +387,7 @@ fn uses_of<'a>(function: &'a Function, cone: &'a [Inst]) -> impl Iterator<Item =
 
 /// An invariant and those that it is computed from, but for the chosen ones. Longer ones are cut off, which makes the
 /// rest no invariant: then there is none.
-fn cone(
-    function: &Function,
-    by: &FxHashMap<Value, Inst>,
-    leaf: Inst,
-    chosen: &FxHashSet<Inst>,
-) -> Vec<Inst> {
+fn cone(function: &Function, by: &FxHashMap<Value, Inst>, leaf: Inst, chosen: &FxHashSet<Inst>) -> Vec<Inst> {
     /// Bounds the time.
     const MOST: usize = 256;
     let (mut cone, mut seen) = (Vec::new(), FxHashSet::default());
@@ -425,7 +424,8 @@ impl Room {
         let ([in_loop, predicates], [anywhere, _]) = (most(&l.data().blocks), most(&l.cfg.order));
         let occupancy =
             context.occupancy.unwrap_or_else(|| Occupancy::new(tuning.usual_block_threads, context.machine));
-        let overhead = Limits::SYSTEM as i32 + tuning.sched_goal_margin as i32 + tuning.sched_goal_fragmentation as i32;
+        let overhead =
+            Limits::SYSTEM as i32 + tuning.sched_goal_margin as i32 + tuning.sched_goal_fragmentation as i32;
         let step = occupancy.step((anywhere + overhead) as u32).min(context.registers) as i32;
         let limit = context.registers as i32 - overhead - tuning.sched_register_reserve as i32;
         let in_p = tuning.sched_predicate_budget as i32 - predicates;
@@ -449,7 +449,8 @@ impl Room {
 fn constants(function: &Function) -> ValueSet {
     let mut constants = ValueSet::new(function.values.len());
     let is_literal = |data: &&InstData| {
-        let is_move = matches!(data.op, Op::Machine(sass::Op::MOV | sass::Op::CS2R) | Op::Pseudo(Pseudo::Undef));
+        let is_move =
+            matches!(data.op, Op::Machine(sass::Op::MOV | sass::Op::CS2R) | Op::Pseudo(Pseudo::Undef));
         is_move && is_constant(data)
     };
     let all = function.insts.keys().map(|i| &function.insts[i]).filter(is_literal);
