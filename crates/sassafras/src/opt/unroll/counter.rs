@@ -87,11 +87,26 @@ impl Counter {
             Relation::NotEqual => true,
         };
         let tests_next = tested == next.into();
-        (advances && is_invariant(bound, candidate)).then_some(Counter { index: *index, step, bound, relation, is_signed, tests_next })
+        (advances && is_invariant(bound, candidate)).then_some(Counter {
+            index: *index,
+            step,
+            bound,
+            relation,
+            is_signed,
+            tests_next,
+        })
     }
 
     fn is_upward(&self) -> bool {
         !matches!(self.step, Step::Constant(step) if step < 0)
+    }
+
+    /// Does the loop end, whatever its bound is? It is reached one by one, at the latest after an overflow.
+    pub fn ends(&self) -> bool {
+        let by_one = matches!(self.step, Step::Constant(1 | -1));
+        let is_strict =
+            !matches!(self.relation, Relation::Below { or_equal: true } | Relation::Above { or_equal: true });
+        by_one && is_strict
     }
 
     /// The number of iterations from a count on, if all is constant and the count does not overflow.
@@ -116,7 +131,8 @@ impl Counter {
             }
         };
         let last = first + steps * step;
-        let range = if self.is_signed { i64::from(i32::MIN)..=i64::from(i32::MAX) } else { 0..=i64::from(u32::MAX) };
+        let range =
+            if self.is_signed { i64::from(i32::MIN)..=i64::from(i32::MAX) } else { 0..=i64::from(u32::MAX) };
         let count = if self.tests_next { steps } else { steps + 1 };
         range.contains(&last).then_some(u64::try_from(count).ok()?)
     }

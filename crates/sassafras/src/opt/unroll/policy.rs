@@ -53,10 +53,23 @@ pub(super) fn plan(
     if candidate.body > tuning.unroll_partial_size {
         return None;
     }
+    if is_dead(function, candidate, trip_count) {
+        return Some(Plan::Full(1));
+    }
     match trip_count {
         Some(count) => plan_counted(tuning, count, candidate.body),
         None => plan_runtime(function, tuning, candidate),
     }
+}
+
+/// Has the loop neither effects nor results, and does it end?
+fn is_dead(function: &Function, candidate: &Candidate, trip_count: Option<u32>) -> bool {
+    let insts = candidate.blocks.iter().flat_map(|b| &function.blocks[*b].insts);
+    let ends = || Counter::find(function, candidate).is_some_and(|counter| counter.ends());
+    candidate.outs.is_empty()
+        && candidate.blocks.len() == 1
+        && insts.into_iter().all(|i| effects::is_removable(&function.insts[*i]))
+        && (trip_count.is_some() || ends())
 }
 
 fn plan_counted(tuning: &Tuning, count: u32, body: u32) -> Option<Plan> {
@@ -81,9 +94,8 @@ fn plan_runtime(function: &Function, tuning: &Tuning, candidate: &Candidate) -> 
     let insts = || function.blocks[candidate.block].insts.iter().map(|i| &function.insts[*i]);
     let is_strong = |data: &InstData| data.results.iter().any(|r| function.awaited.contains(r));
     let is_private = insts().all(|data| effects::is_of_one_thread(data) && !is_strong(data));
-    let in_registers = |data: &InstData| {
-        data.results.iter().all(|r| matches!(function.values[*r].file, File::R | File::P))
-    };
+    let in_registers =
+        |data: &InstData| data.results.iter().all(|r| matches!(function.values[*r].file, File::R | File::P));
     let is_short = candidate.body > 0 && candidate.body <= tuning.unroll_runtime_max_body;
     if !is_private || !is_short || !insts().all(in_registers) {
         return None;
