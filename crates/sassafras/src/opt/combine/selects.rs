@@ -149,6 +149,10 @@ fn relu(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 
 fn min_max_of_sum(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let ([x, y], is_min) = match_min_max(data)?;
+    // With halves it would add halves: no carry goes from one to the other.
+    if !data.modifiers.iter().all(|m| matches!(m, M::U32 | M::RELU)) {
+        return None;
+    }
     for (sum, other) in [(x, y), (y, x)] {
         let Some([a, b, RZ]) = c.single_use(&sum, sass::Op::IADD3).and_then(add_terms) else { continue };
         for (a, b) in [(a, b), (b, a)] {
