@@ -7,7 +7,7 @@
 //!
 //! * A pure operation of uniform values is uniform (data dependence). Special registers that name the thread are not.
 //! * A load is uniform if its address is, and the whole warp reads at once: in blocks that are not divergent. The same
-//!   holds for votes and reductions of the warp.
+//!   holds for votes and reductions of the warp, and for shuffles that all threads get the word of one thread from.
 //! * A branch on a varying value makes the blocks of its region, up to the point of reconvergence, divergent. The
 //!   parameters of these blocks and of the region's end vary (sync dependence): they tell from which predecessor a
 //!   thread came, and in which iteration.
@@ -110,7 +110,7 @@ impl Divergence {
                 && self.varies(predicate)
                 && !std::mem::replace(&mut seen[block.index()], true)
             {
-                self.diverge(cfg, block);
+                self.diverge(function, cfg, block);
                 changed = true;
             }
         }
@@ -125,7 +125,11 @@ impl Divergence {
 
     fn is_varying(&self, data: &InstData, block: Block) -> bool {
         let converged = !self.is_divergent(block);
-        data.uses().any(|v| self.varies(v)) && !(converged && is_warp_wide(data))
+        let guard_varies = data.guard.as_ref().is_some_and(|guard| {
+            self.varies(guard.predicate) || guard.else_values.iter().any(|v| self.varies(*v))
+        });
+        guard_varies
+            || data.uses().any(|v| self.varies(v)) && !(converged && is_warp_wide(data))
             || data.args.iter().any(|a| matches!(a, Arg::Fixed { .. }))
             || match data.op {
                 Op::Pseudo(op) => {
@@ -142,8 +146,8 @@ impl Divergence {
     }
 
     /// The threads of a branch take different edges.
-    fn diverge(&mut self, cfg: &Cfg, branch: Block) {
-        let region = region(cfg, branch);
+    fn diverge(&mut self, function: &Function, cfg: &Cfg, branch: Block) {
+        let region = region(function, cfg, branch);
         self.regions.extend(region);
         // Is it inside of a region that has been marked, and does not end before this one? Then all of this one is.
         let is_marked = |end: Block| region.is_some_and(|(_, to)| cfg.post_dominates(end, to));
@@ -204,6 +208,7 @@ fn source(op: sass::Op, data: &InstData) -> Source {
         LDG | LDS | VOTE | VOTEU | REDUX => Source::Warp,
         R2UR if finds_differences(data) => Source::Thread,
         R2UR => Source::Warp,
+        SHFL if is_broadcast(data) => Source::Warp,
         // A look at a barrier; one that arrives there gets a state of its own.
         SYNCS if data.modifiers.contains(&M::PHASECHK) => Source::Warp,
         FSWZADD | SHFL | MATCH | ELECT | CS2UR => Source::Thread,
@@ -219,7 +224,14 @@ fn source(op: sass::Op, data: &InstData) -> Source {
 /// Is the result the same for all threads that run it at once, even if the arguments vary?
 fn is_warp_wide(data: &InstData) -> bool {
     use sass::Op::{R2UR, REDUX, VOTE, VOTEU};
-    matches!(data.op, Op::Machine(VOTE | VOTEU | REDUX | R2UR)) && !finds_differences(data)
+    let is_one = matches!(data.op, Op::Machine(VOTE | VOTEU | REDUX | R2UR)) && !finds_differences(data);
+    is_one || is_broadcast(data)
+}
+
+/// Is it a shuffle that gives all threads of the warp the word of one of them?
+fn is_broadcast(data: &InstData) -> bool {
+    let is_shuffle = data.op == Op::Machine(sass::Op::SHFL) && data.modifiers.contains(&M::IDX);
+    is_shuffle && matches!(data.args[..], [.., Arg::Imm(0..=31) | Arg::Zero(_), Arg::Imm(31)])
 }
 
 /// Does it depend on the block that it is in whether its results vary, even if its arguments don't?
@@ -239,7 +251,7 @@ fn is_block_wide(name: M) -> bool {
 }
 
 /// The region of a divergent branch: a block `from`, which dominates it, and its end `to`, where the threads
-/// reconverge. `None` if they don't before the end of the program.
+/// reconverge. `None` if they don't before the end of the program: nobody waits to do nothing but exit.
 ///
 /// 1. `to` post-dominates `from`, so that every thread that enters also arrives (or exits);
 /// 2. every block of the region is dominated by `from`, so that no thread arrives without having entered;
@@ -249,8 +261,14 @@ fn is_block_wide(name: M) -> bool {
 ///
 /// Starting at the branch and its immediate post-dominator, `from` climbs to its dominator and `to` to its
 /// post-dominator until all of them hold.
-pub fn region(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
-    cfg.regions.get_or_init(|| RegionSearch::new(cfg).all())[branch.index()]
+pub fn region(function: &Function, cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
+    let regions = cfg.regions.get_or_init(|| RegionSearch::new(cfg).all());
+    regions[branch.index()].filter(|(_, to)| !only_exits(function, *to))
+}
+
+fn only_exits(function: &Function, block: Block) -> bool {
+    let data = &function.blocks[block];
+    data.insts.is_empty() && matches!(data.end, Terminator::Exit)
 }
 
 /// The search for the regions of all branches of a function.

@@ -26,8 +26,8 @@ use crate::mach::{
     control_codes, dead_predicates, emit, layout, linearize, pipe_balance, reuse, text, wgmma_hazards,
 };
 use crate::opt::{
-    atomic_aggregate, bit_test, combine, dce, elide_waterfall, if_convert, iv_elim, licm, load_elim,
-    mem_vectorize, narrow_iv, predicate_logic, simplify, sink, tail_duplicate, uniform, unroll,
+    atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, iv_elim, licm,
+    load_elim, mem_vectorize, narrow_iv, predicate_logic, simplify, sink, tail_duplicate, uniform, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};
@@ -242,7 +242,7 @@ const PIPELINE: &[Step] = &[
     Repeat(
         |tuning| tuning.unroll_repeats,
         &[
-            ori("unroll", 2, "full and partial unrolling of loops of one block", unroll::run)
+            ori("unroll", 2, "full and partial unrolling of innermost loops", unroll::run)
                 .invalidates(BY_NEW_EDGES)
                 .hides_registers(),
             SIMPLIFY,
@@ -341,6 +341,10 @@ const PIPELINE: &[Step] = &[
         .invalidates(&[]),
     ),
     IfChanged(&[DCE.invalidates(&[])]),
+    Once(
+        ori("guard-select", 1, "selects become guards of the operation that they choose", guard_select::run)
+            .invalidates(&[]),
+    ),
     Once(
         ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", convergence_barriers::run)
             .needs(&[Ssa, ForwardProgress])

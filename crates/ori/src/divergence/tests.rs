@@ -76,7 +76,7 @@ fn divergent_exit_leaves_the_rest_converged() {
     assert_eq!(varying(&all, &[2, 3]), []);
 }
 
-/// Votes, and loads of one address, give the same for all threads that run them at once.
+/// Votes, loads of one address, and shuffles from one thread give the same for all threads that run them at once.
 #[test]
 fn votes_and_loads_are_uniform_in_converged_blocks() {
     let code = |index: &str| {
@@ -84,12 +84,29 @@ fn votes_and_loads_are_uniform_in_converged_blocks() {
             "b0:\n v0:R = S2R %{index}\n v1:R = S2R %SR_TID.Y\n v2:P = ISETP.LT.AND PT, v0, 0x5, PT\n \
              v3:P = ISETP.LT.AND PT, v1, 0x3, PT\n v4:R2 = LDC.64 load c[0x0][0x210]\n branch v2, b1, b2\n\
              b1:\n v5:R = VOTE.ANY PT, v3\n v6:R = LDG.E v4, 0x0\n v7:R = LDG.E.U8 v4, 0x4\n \
-             v8:R = SHFL.IDX PT, v7, 0x0, 0x1f\n jump b2\n\
-             b2:\n exit"
+             v8:R = SHFL.IDX PT, v1, 0x0, 0x1f\n v9:R = SHFL.IDX PT, v7, 0x0, 0x181f\n jump b2\n\
+             b2:\n v10:R = LDG.E v4, 0x8\n exit"
         ))
     };
-    assert_eq!(varying(&code("SR_CTAID.X"), &[3, 4, 5, 6, 7, 8]), [3, 8]);
-    assert_eq!(varying(&code("SR_TID.X"), &[3, 4, 5, 6, 7, 8]), [3, 5, 6, 7, 8]);
+    assert_eq!(varying(&code("SR_CTAID.X"), &[3, 4, 5, 6, 7, 8, 9]), [3, 9]);
+    assert_eq!(varying(&code("SR_TID.X"), &[3, 4, 5, 6, 7, 8, 9]), [3, 5, 6, 7, 8, 9]);
+}
+
+/// Threads that only exit are gone: those that are left in the loop are all of the warp.
+#[test]
+fn loop_before_exit_is_converged() {
+    let code = |end: &str| {
+        divergence(&format!(
+            "b0:\n v0:R = S2R %SR_TID.X\n v1:R = S2R %SR_CTAID.X\n v2:R2 = LDC.64 load c[0x0][0x210]\n jump b1(v0, v1)\n\
+             b1(v3:R, v4:R):\n v5:R = IADD3 v3, 0x1, RZ\n v6:R = IADD3 v4, 0x1, RZ\n \
+             v7:P = ISETP.LT.AND PT, v5, 0x9, PT\n branch v7, b1(v5, v6), b2\n\
+             b2:\n {end}exit"
+        ))
+    };
+    let alone = code("");
+    assert_eq!((divergent(&alone, &[1]), varying(&alone, &[3, 4, 6])), (vec![], vec![3]));
+    let waits = code("STG.E v2, 0x0, v1\n ");
+    assert_eq!((divergent(&waits, &[1]), varying(&waits, &[3, 4, 6])), (vec![1], vec![3, 4, 6]));
 }
 
 /// Threads need not be converged after a yield.
@@ -301,10 +318,12 @@ fn regions_are_those_of_the_definition() {
         for from in 0..n - 1 {
             edges[from as usize] = (0..1 + (from + round) % 2).map(|_| target(from)).collect::<Vec<u32>>();
         }
-        let cfg = Cfg::new(&crate::cfg::tests::graph(&edges.iter().map(|e| &e[..]).collect::<Vec<_>>()));
+        let function = crate::cfg::tests::graph(&edges.iter().map(|e| &e[..]).collect::<Vec<_>>());
+        let cfg = Cfg::new(&function);
         for &branch in cfg.order.iter().filter(|b| cfg.succs[b.index()].len() > 1) {
             let expected = region_by_search(&cfg, branch);
-            assert_eq!(region(&cfg, branch), expected, "{branch} of {edges:?}");
+            let waits = expected.filter(|(_, to)| !only_exits(&function, *to));
+            assert_eq!(region(&function, &cfg, branch), waits, "{branch} of {edges:?}");
             found += usize::from(expected.is_some());
         }
     }

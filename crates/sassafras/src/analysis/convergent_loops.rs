@@ -66,7 +66,7 @@ pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Diverg
         let Terminator::Branch { predicate, uniform: false, .. } = function.blocks[branch].end else {
             continue;
         };
-        if !divergence.varies(predicate) || region(cfg, branch).is_some() {
+        if !divergence.varies(predicate) || region(function, cfg, branch).is_some() {
             continue;
         }
         let sides: Vec<Vec<Block>> = cfg.succs[branch.index()]

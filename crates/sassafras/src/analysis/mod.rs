@@ -4,5 +4,6 @@ pub mod alignment;
 pub mod constant_eval;
 pub mod convergent_loops;
 pub mod effects;
+pub mod forwarding;
 pub mod known_bits;
 pub mod memory_dependence;

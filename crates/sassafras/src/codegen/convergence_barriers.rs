@@ -2,8 +2,9 @@
 //!
 //! A divergent branch has a region ([`ori::divergence::region`]) from a block `from`, which dominates it and runs
 //! `BSSY`, to its post-dominator `to`; every edge from inside the region to `to` goes through a landing block with
-//! `BSYNC`. Branches with the same region share it. A branch whose threads only meet at the end of the program needs
-//! none.
+//! `BSYNC`. Branches with the same region share it, and so do those of a region within another one that ends at the
+//! same place or a few instructions later (`convergence_max_tail`). A branch whose threads only meet at the end of the
+//! program needs none.
 //!
 //! ```text
 //! from: branch p1, a, to         from: b1 = BSSY land; branch p1, a, land
@@ -19,21 +20,23 @@
 //! Afterwards a region is entered once and left by every thread that entered. Cost: linear, times the logarithm of the
 //! predecessors of a region's end.
 
-use crate::context::{Context, PassResult};
+use crate::analysis::effects;
+use crate::context::{Context, PassResult, Tuning};
 use ori::divergence::{leaves_unconverged, waits_for_warp};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
+use rustc_hash::FxHashMap;
 use sass::{M, Op as Name};
 use std::collections::BTreeMap;
 
-pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
     let divergence = Divergence::new(function, &cfg);
     remove_redundant_warpsync(function, &cfg, &divergence);
     for &block in cfg.order.iter().filter(|b| !divergence.is_divergent(**b)) {
         remove_collective(function, block);
     }
-    let mut regions = divergence.regions;
+    let mut regions = without_shared_joins(function, &cfg, divergence.regions, &context.tuning);
     // Inner regions first: the landing block of an inner region is inside the outer one. A region is inside
     // another if the other's `from` dominates its own; in reverse post-order the inner one comes later.
     regions.sort_by_key(|(from, _)| std::cmp::Reverse(cfg.rpo_index(*from)));
@@ -129,6 +132,51 @@ impl RegionEnds<'_> {
         self.preds.insert((to, in_loop, first), landing);
         taken.into_iter().map(|(_, block)| block).collect()
     }
+}
+
+/// The regions but those whose threads wait for the ones of an enclosing region at the same place, or a few instructions
+/// later: an `if` around a loop is left with one barrier.
+fn without_shared_joins(
+    function: &Function,
+    cfg: &Cfg,
+    regions: Vec<(Block, Block)>,
+    tuning: &Tuning,
+) -> Vec<(Block, Block)> {
+    let mut by_end: FxHashMap<Block, Vec<Block>> = FxHashMap::default();
+    regions.iter().for_each(|(from, to)| by_end.entry(*to).or_default().push(*from));
+    let shares = |(from, to): &(Block, Block)| {
+        std::iter::once(*to).chain(tail(function, *to, tuning)).any(|end| {
+            // `from` is in the region unless the region's end is on the way there.
+            let encloses = |outer: &Block| {
+                (*outer, end) != (*from, *to)
+                    && cfg.dominates(*outer, *from)
+                    && !(cfg.dominates(*outer, end) && cfg.dominates(end, *from))
+            };
+            by_end.get(&end).is_some_and(|outer| outer.iter().any(encloses))
+        })
+    };
+    let shared: Vec<bool> = regions.iter().map(shares).collect();
+    regions.into_iter().zip(shared).filter(|(_, shared)| !shared).map(|(region, _)| region).collect()
+}
+
+/// The blocks after `block` that are reached by jumps and at most `convergence_max_tail` computations.
+fn tail(function: &Function, block: Block, tuning: &Tuning) -> Vec<Block> {
+    /// Bounds the time.
+    const MOST_JUMPS: usize = 4;
+    let (mut at, mut blocks, mut computations) = (block, Vec::new(), 0);
+    while let Terminator::Jump(next) = &function.blocks[at].end {
+        let insts = || function.blocks[at].insts.iter().map(|i| &function.insts[*i]);
+        computations += insts().filter(|data| !matches!(data.op, Op::Pseudo(_))).count() as u32;
+        if blocks.len() == MOST_JUMPS
+            || computations > tuning.convergence_max_tail
+            || !insts().all(effects::is_function)
+        {
+            break;
+        }
+        blocks.push(next.to);
+        at = next.to;
+    }
+    blocks
 }
 
 /// Removes a collective from a convergent block.

@@ -94,12 +94,16 @@ tuning! {
     if_convert_max_cost = 16, "instructions", "judgment: not measured";
     /// The longest side of a branch with stores or loads of shared memory that becomes guarded instructions.
     if_convert_max_guarded_side = 8, "instructions", "ptxas 13.0.88 for divergent branches";
-    /// The same with loads of global memory.
+    /// The same with loads of global and local memory.
     if_convert_max_load_side = 20, "instructions", "ptxas 13.0.88";
     /// The longest side of a branch that is looked at, with what costs nothing.
     if_convert_max_side = 64, "instructions", "judgment: four times the cost limit; the rest may be constants and packs";
+    /// The longest second condition of a short-circuit `&&` or `||` that is computed in any case.
+    if_convert_max_condition = 4, "instructions", "judgment: what a branch takes; ptxas 13.0.88 merges pure conditions";
     /// How often if-conversion is repeated: each time takes the innermost of nested branches.
     if_convert_repeats = 4, "times", "judgment: bounds the time; deeper nests exceed the cost limit";
+    /// Instructions that threads run before they wait for each other, in place of a convergence barrier of their own.
+    convergence_max_tail = 2, "instructions", "judgment: the barrier takes two, BSSY and BSYNC";
     /// Iterations at a time where the trip count is not known.
     unroll_runtime_factor = 4, "iterations", "ptxas 13.0.88 at -O2 and up";
     /// The longest body that is unrolled where the trip count is not known.

@@ -1,5 +1,5 @@
 //! If-conversion: short sides of a branch are executed without it. What only computes is speculated, and selects take
-//! the results; loads and stores get the branch's predicate as guard (predication).
+//! the results; loads, stores and atomics get the branch's predicate as guard (predication).
 //!
 //! Hammocks and diamonds (Allen et al., "Conversion of Control Dependence to Data Dependence"). A side is a block with
 //! the branch as its only predecessor that jumps to where the other side goes. Without the branch there is no convergence
@@ -13,14 +13,19 @@
 //! ```
 //!
 //! One run converts innermost branches; of nested ones the outer is a hammock after `simplify` has merged the blocks of
-//! the inner one, so the pipeline repeats both. Afterwards no convertible branch is within the cost limit
-//! (`if_convert_max_cost`). Cost: linear.
+//! the inner one, so the pipeline repeats both. A guard that is there already is combined with the branch's predicate.
+//! Two branches that leave to the same block become one (`if_convert/short_circuit.rs`). Afterwards no convertible branch
+//! is within the cost limit (`if_convert_max_cost`). Cost: linear.
+
+mod short_circuit;
 
 use crate::analysis::effects;
 use crate::context::{Context, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::{Arg, Block, Change, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value};
+use rustc_hash::FxHashSet;
 use sass::M;
+use short_circuit::BranchPair;
 use smallvec::{SmallVec, smallvec};
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
@@ -33,6 +38,12 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             && context.fuel.burn()
         {
             hammock.convert(function, &mut pred_counts);
+            converted = true;
+        }
+        if let Some(pair) = BranchPair::find(function, &context.tuning, &pred_counts, block)
+            && context.fuel.burn()
+        {
+            pair.merge(function, &mut pred_counts);
             converted = true;
         }
     }
@@ -84,7 +95,8 @@ impl Hammock {
         let Some(selects) = self.selects(function) else { return false };
         let count = |b: &Block| {
             let insts = function.blocks[*b].insts.iter();
-            insts.filter(|i| !is_free(&function.insts[**i])).count() as u32
+            let count = insts.filter(|i| !is_free(&function.insts[**i])).count();
+            (count + inner_guards(function, *b).len()) as u32
         };
         let counts = self.sides.map(|side| side.as_ref().map_or(0, count));
         let has = |side: Option<Block>, is: fn(&InstData) -> bool| {
@@ -116,29 +128,33 @@ impl Hammock {
     /// The side whose guarded load gives this argument of the join, with the other side's value as else value: it is
     /// there before the load. The first argument that a load gives counts.
     fn merges(&self, function: &Function, at: usize) -> Option<usize> {
-        let defines = |side: usize, value: Value, is: fn(&InstData) -> bool| {
-            self.sides[side].is_some_and(|b| {
-                let insts = function.blocks[b].insts.iter().map(|i| &function.insts[*i]);
-                insts.filter(|data| is(data)).any(|data| data.results.contains(&value))
-            })
+        let definition = |side: usize| {
+            let mut insts = function.blocks[self.sides[side]?].insts.iter().map(|i| &function.insts[*i]);
+            insts.find(|data| data.results.contains(&self.args[side][at]))
         };
         let loads = |side: usize| {
             let value = self.args[side][at];
-            defines(side, value, is_guardable) && self.args[side].iter().position(|v| *v == value) == Some(at)
+            let keeps_other = |guard: &Guard| guard.else_values[..] == [self.args[1 - side][at]];
+            definition(side)
+                .is_some_and(|data| is_guardable(data) && data.guard.as_ref().is_none_or(keeps_other))
+                && self.args[side].iter().position(|v| *v == value) == Some(at)
         };
         // The second side comes after the first.
-        (1..2)
-            .find(|side| loads(*side))
-            .or_else(|| (loads(0) && !defines(1, self.args[1][at], |_| true)).then_some(0))
+        (1..2).find(|side| loads(*side)).or_else(|| (loads(0) && definition(1).is_none()).then_some(0))
     }
 
     fn convert(self, function: &mut Function, pred_counts: &mut [usize]) {
         let merged: Vec<Option<usize>> = (0..self.args[0].len()).map(|i| self.merges(function, i)).collect();
         for (number, side) in self.sides.into_iter().enumerate() {
             let Some(side) = side else { continue };
+            let mut combined = Vec::new();
             for inst in std::mem::take(&mut function.blocks[side].insts) {
-                if is_guardable(&function.insts[inst]) {
-                    self.guard(function, inst, number, &merged);
+                match is_guardable(&function.insts[inst]) {
+                    true if function.insts[inst].guard.is_some() => {
+                        self.narrow_guard(function, inst, number, &mut combined);
+                    }
+                    true => self.guard(function, inst, number, &merged),
+                    false => {}
                 }
                 function.blocks[self.block].insts.push(inst);
             }
@@ -155,7 +171,7 @@ impl Hammock {
         pred_counts[self.join.index()] -= 1;
     }
 
-    /// Guards a load or store of a side.
+    /// Guards a load, store or atomic of a side.
     fn guard(&self, function: &mut Function, inst: Inst, side: usize, merged: &[Option<usize>]) {
         let Arg::Use(u) = self.predicate else { return };
         let results = function.insts[inst].results.clone();
@@ -174,6 +190,35 @@ impl Hammock {
         }
         let guard = Guard { predicate: u.value, negated: u.negated != (side == 1), else_values };
         function.insts[inst].guard = Some(guard);
+    }
+
+    /// Lets a guarded access of a side happen only where the branch goes there. `combined`: guards that have been
+    /// narrowed before, and what they became.
+    fn narrow_guard(
+        &self,
+        function: &mut Function,
+        inst: Inst,
+        side: usize,
+        combined: &mut Vec<((Value, bool), Value)>,
+    ) {
+        let at = function.insts[inst].at;
+        let Some((old, Arg::Use(u))) = guard_of(&function.insts[inst]).zip(Some(self.predicate)) else {
+            return;
+        };
+        let known = combined.iter().find(|(guard, _)| *guard == old).map(|(_, both)| *both);
+        let both = known.unwrap_or_else(|| {
+            let both = function.value(File::P, 1);
+            let signed = |value: Value, negated: bool| if negated { Arg::not(value) } else { value.into() };
+            let (a, b) = (signed(u.value, u.negated != (side == 1)), signed(old.0, old.1));
+            let args = [Arg::True(true), a, b, Arg::True(true), Arg::Imm(0xc0), Arg::Imm(0)];
+            let and = InstData::new(Op::Machine(sass::Op::PLOP3), &[both], &args);
+            function.append(self.block, InstData { modifiers: [M::LUT].into_iter().collect(), at, ..and });
+            combined.push((old, both));
+            both
+        });
+        if let Some(guard) = &mut function.insts[inst].guard {
+            (guard.predicate, guard.negated) = (both, false);
+        }
     }
 
     /// `a` where the predicate holds, else `b`.
@@ -248,16 +293,32 @@ fn is_free(data: &InstData) -> bool {
 fn can_speculate(data: &InstData) -> bool {
     // A generic operation becomes many instructions.
     let is_generic = matches!(data.op, Op::Generic(_));
-    is_free(data) || data.guard.is_none() && !is_generic && effects::is_function(data)
+    is_free(data) || !is_generic && effects::is_function(data)
 }
 
-/// A load or store that can have a guard.
+/// A load, store or atomic that can have a guard, or has one.
 fn is_guardable(data: &InstData) -> bool {
     use sass::Op::{LD, LDG, LDL, LDS, ST, STG, STL, STS};
     let is_access = matches!(data.op, Op::Machine(LD | LDG | LDL | LDS | ST | STG | STL | STS));
-    is_access && data.guard.is_none() && data.results.len() <= 1 && effects::is_plain_access(data)
+    data.results.len() <= 1 && (is_access && effects::is_plain_access(data) || is_atomic(data))
+}
+
+fn is_atomic(data: &InstData) -> bool {
+    use sass::Op::{ATOMG, ATOMS, RED, REDG};
+    matches!(data.op, Op::Machine(ATOMG | ATOMS | RED | REDG)) && effects::is_duplicable(data)
 }
 
 fn is_long_load(data: &InstData) -> bool {
-    matches!(data.op, Op::Machine(sass::Op::LD | sass::Op::LDG))
+    matches!(data.op, Op::Machine(sass::Op::LD | sass::Op::LDG | sass::Op::LDL))
+}
+
+/// The predicate of a guard, and whether it is negated.
+fn guard_of(data: &InstData) -> Option<(Value, bool)> {
+    data.guard.as_ref().map(|guard| (guard.predicate, guard.negated))
+}
+
+/// The different guards of the accesses of a block.
+fn inner_guards(function: &Function, block: Block) -> FxHashSet<(Value, bool)> {
+    let insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    insts.filter(|data| is_guardable(data)).filter_map(guard_of).collect()
 }

@@ -5,6 +5,7 @@ pub mod bit_test;
 pub mod combine;
 pub mod dce;
 pub mod elide_waterfall;
+pub mod guard_select;
 pub mod if_convert;
 pub mod iv_elim;
 pub mod licm;

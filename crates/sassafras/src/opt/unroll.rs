@@ -1,11 +1,12 @@
-//! Loop unrolling: loops of one block, fully, partially, or by a runtime factor.
+//! Loop unrolling: innermost loops, fully, partially, or by a runtime factor.
 //!
 //! Several iterations in a row overlap their loads. Which loops, and by how much: `unroll/policy.rs`.
 //!
 //! * **Full and partial**: a trip count that depends on constants alone is computed, or found by executing the exit test
 //!   with `ori::eval`, whatever the counter does (steps down, wraps around, is shifted). All iterations become
 //!   straight-line code if that is short enough; else a factor of them, after `trip count mod factor` peeled iterations.
-//! * **Runtime factor**: where the exit test depends only on induction variables and invariants, so many iterations run
+//!   Loops of several blocks, too, with their branches and further exits (`unroll/blocks.rs`).
+//! * **Runtime factor**, for loops of one block: where the exit test depends only on induction variables and invariants, so many iterations run
 //!   at a time as long as the test holds for each of them but the last. That is one test for an affine counter
 //!   (`unroll/counter.rs`), whatever its bounds are; else the test is computed ahead by copies of its own instructions.
 //!   The original loop does the remainder, after half of the factor once where there are loads to overlap.
@@ -22,7 +23,11 @@
 //! keep their order. Nothing is duplicated that holds registers or barriers beyond an instruction (wgmmas, asynchronous
 //! copies, calls, convergence barriers); collectives only where all threads have the same trip count. Afterwards
 //! unrolled loops are in `Function::rolled`. Cost: linear in the loops and the code added (`unroll_growth`).
+//!
+//! A loop without effects whose results have no use is executed once, and dead code elimination removes the rest, if it
+//! is known to end.
 
+mod blocks;
 mod counter;
 mod policy;
 
@@ -33,7 +38,8 @@ use counter::{Counter, Distance};
 use ori::entity::Entity;
 use ori::liveness::Liveness;
 use ori::{
-    Arg, Block, Cfg, Change, Definitions, Edge, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value,
+    Arg, Block, Cfg, Change, Definitions, Edge, File, Function, Inst, InstData, Loop, Op, Pseudo, Terminator,
+    Value,
 };
 use policy::Plan;
 use rustc_hash::FxHashMap;
@@ -51,34 +57,39 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         }
     }
     landings.rename_uses(function);
-    Ok(Change::ControlFlow.when(unrolled))
+    // Loops around those that were unrolled come next, after the clean-ups.
+    let changed = unrolled || blocks::run(function, context);
+    Ok(Change::ControlFlow.when(changed))
 }
 
 /// The loops to unroll.
 fn plans(function: &Function, context: &mut Context) -> Vec<(Candidate, Plan)> {
     let forest = context.analyses.loops(function);
-    let mut headers =
-        forest.iter().filter(|(_, l)| l.latches.contains(&l.header)).map(|(_, l)| l.header).peekable();
-    if headers.peek().is_none() {
+    let mut loops = forest.iter().map(|(_, l)| l).filter(|l| l.blocks.len() == 1).peekable();
+    if loops.peek().is_none() {
         return Vec::new();
     }
     let (cfg, definitions) = (context.analyses.cfg(function), context.analyses.definitions(function));
     let live = context.analyses.liveness(function);
     let tuning = &context.tuning;
     let mut known = vec![None; function.values.len()];
-    let candidates = headers.filter_map(|h| Candidate::find(function, &cfg, &definitions, h, tuning));
+    let candidates = loops.filter_map(|l| Candidate::find(function, &cfg, &definitions, l, tuning));
     let planned = candidates.filter_map(|mut c| {
         let count = trip_count(function, &definitions, tuning, &mut known, &c);
-        let plan = policy::plan(function, tuning, &c, count)?;
         c.find_outs(function, &live);
+        let plan = policy::plan(function, tuning, &c, count)?;
         Some((c, plan))
     });
     planned.collect()
 }
 
-/// A loop of one block, which ends in a branch back to its beginning or out.
+/// A loop whose latch ends in a branch back to its header or out.
 struct Candidate {
+    /// The header, and the latch if it is the only block.
     block: Block,
+    latch: Block,
+    /// All blocks, in an order in which definitions come before uses.
+    blocks: Vec<Block>,
     /// The predecessors outside of the loop.
     entering: Vec<Block>,
     exit: Edge,
@@ -106,24 +117,30 @@ impl Candidate {
         function: &Function,
         cfg: &Cfg,
         definitions: &Definitions,
-        block: Block,
+        l: &Loop,
         tuning: &Tuning,
     ) -> Option<Candidate> {
-        let data = &function.blocks[block];
-        let Terminator::Branch { predicate, negated, yes, no, .. } = &data.end else { return None };
+        let [latch] = l.latches[..] else { return None };
+        let block = l.header;
+        let Terminator::Branch { predicate, negated, yes, no, .. } = &function.blocks[latch].end else {
+            return None;
+        };
         let (back, exit, negated) = match (yes.to == block, no.to == block) {
             (true, false) => (yes, no, *negated),
             (false, true) => (no, yes, !*negated),
             _ => return None,
         };
-        if function.rolled.contains(&block)
-            || !data.insts.iter().all(|i| effects::is_duplicable(&function.insts[*i]))
+        let insts = || l.blocks.iter().flat_map(|b| &function.blocks[*b].insts);
+        if [block, latch].iter().any(|b| function.rolled.contains(b))
+            || !insts().all(|i| effects::is_duplicable(&function.insts[*i]))
         {
             return None;
         }
         let mut candidate = Candidate {
             block,
-            entering: cfg.preds[block.index()].iter().copied().filter(|p| *p != block).collect(),
+            latch,
+            blocks: l.blocks.clone(),
+            entering: cfg.preds[block.index()].iter().copied().filter(|p| *p != latch).collect(),
             exit: exit.clone(),
             next: back.args.clone(),
             predicate: *predicate,
@@ -136,28 +153,37 @@ impl Candidate {
             outs: Vec::new(),
         };
         candidate.find_slice(function, definitions, tuning.unroll_max_slice as usize)?;
-        let others = data.insts.iter().filter(|i| !candidate.slice.contains(i));
+        let others = insts().filter(|i| !candidate.slice.contains(i));
         candidate.body = others.map(|i| policy::size(&function.insts[*i])).sum();
-        candidate.bytes = data.insts.iter().map(|i| policy::loaded_bytes(&function.insts[*i])).sum();
+        candidate.bytes = insts().map(|i| policy::loaded_bytes(&function.insts[*i])).sum();
         Some(candidate)
     }
 
     fn find_outs(&mut self, function: &Function, live: &Liveness) {
-        let data = &function.blocks[self.block];
-        let results = data.insts.iter().flat_map(|i| function.insts[*i].results.iter());
         let after = &live.live_in[self.exit.to.index()];
-        let is_used = |v: &&Value| after.contains(**v) || self.exit.args.contains(v);
-        self.outs = data.params.iter().chain(results).filter(is_used).copied().collect();
+        let is_used = |v: &Value| after.contains(*v) || self.exit.args.contains(v);
+        self.outs = self.defined(function).filter(is_used).collect();
+    }
+
+    /// The values that the loop defines.
+    fn defined<'a>(&'a self, function: &'a Function) -> impl Iterator<Item = Value> + 'a {
+        self.blocks.iter().flat_map(|b| {
+            let data = &function.blocks[*b];
+            let results = data.insts.iter().flat_map(|i| function.insts[*i].results.iter());
+            data.params.iter().chain(results).copied()
+        })
     }
 
     /// Follows the definitions of the exit predicate backwards, around the loop.
     fn find_slice(&mut self, function: &Function, definitions: &Definitions, limit: usize) -> Option<()> {
         let data = &function.blocks[self.block];
+        let inner = self.blocks.iter().filter(|b| **b != self.block);
+        let merged: Vec<Value> = inner.flat_map(|b| function.blocks[*b].params.iter().copied()).collect();
         let (mut worklist, mut slice) = (vec![self.predicate], Vec::new());
         while let Some(value) = worklist.pop() {
             let index = data.params.iter().position(|p| *p == value);
             match (definitions[value.index()], index) {
-                (Some((block, inst)), _) if block == self.block => {
+                (Some((block, inst)), _) if self.blocks.contains(&block) => {
                     let is_new = !slice.contains(&inst);
                     if !effects::is_function(&function.insts[inst]) || slice.len() > limit {
                         return None;
@@ -172,10 +198,12 @@ impl Candidate {
                     worklist.push(self.next[index]);
                 }
                 (_, Some(_)) => {}
+                _ if merged.contains(&value) => return None,
                 _ => self.invariants.push(value),
             }
         }
-        self.slice = data.insts.iter().copied().filter(|i| slice.contains(i)).collect();
+        let insts = self.blocks.iter().flat_map(|b| &function.blocks[*b].insts);
+        self.slice = insts.copied().filter(|i| slice.contains(i)).collect();
         (!self.counters.is_empty()).then_some(())
     }
 }
@@ -449,25 +477,28 @@ fn clone_insts(
 ) -> (FxHashMap<Value, Value>, Vec<Value>) {
     let old = function.blocks[candidate.block].params.iter().copied();
     let mut renamed: FxHashMap<Value, Value> = old.zip(params.iter().copied()).collect();
-    for inst in insts {
-        let mut data = function.insts[*inst].clone();
-        data.map_uses(|value| renamed.get(&value).copied().unwrap_or(value));
-        for result in &mut data.results {
-            let shape = function.values[*result];
-            let clone = function.value(shape.file, shape.words);
-            if function.awaited.contains(result) {
-                function.awaited.push(clone);
-            }
-            if function.contractable.contains(result) {
-                function.contractable.insert(clone);
-            }
-            renamed.insert(*result, clone);
-            *result = clone;
-        }
-        function.append(to, data);
-    }
+    insts.iter().for_each(|inst| clone_inst(function, *inst, to, &mut renamed));
     let next = candidate.next.iter().map(|value| renamed.get(value).copied().unwrap_or(*value)).collect();
     (renamed, next)
+}
+
+/// Appends a clone of an instruction to a block; its operands have the new names, and its results get some.
+fn clone_inst(function: &mut Function, inst: Inst, to: Block, renamed: &mut FxHashMap<Value, Value>) {
+    let mut data = function.insts[inst].clone();
+    data.map_uses(|value| renamed.get(&value).copied().unwrap_or(value));
+    for result in &mut data.results {
+        let shape = function.values[*result];
+        let clone = function.value(shape.file, shape.words);
+        if function.awaited.contains(result) {
+            function.awaited.push(clone);
+        }
+        if function.contractable.contains(result) {
+            function.contractable.insert(clone);
+        }
+        renamed.insert(*result, clone);
+        *result = clone;
+    }
+    function.append(to, data);
 }
 
 /// Computes in a block, where the loop's parameters are `params`, whether the back edge would be taken after each of the

@@ -101,6 +101,14 @@ impl Counter {
         !matches!(self.step, Step::Constant(step) if step < 0)
     }
 
+    /// Does the loop end, whatever its bound is? It is reached one by one, at the latest after an overflow.
+    pub fn ends(&self) -> bool {
+        let by_one = matches!(self.step, Step::Constant(1 | -1));
+        let is_strict =
+            !matches!(self.relation, Relation::Below { or_equal: true } | Relation::Above { or_equal: true });
+        by_one && is_strict
+    }
+
     /// The number of iterations from a count on, if all is constant and the count does not overflow.
     pub fn trip_count(&self, first: u32, constant: impl Fn(Value) -> Option<u64>) -> Option<u64> {
         let Step::Constant(step) = self.step else { return None };

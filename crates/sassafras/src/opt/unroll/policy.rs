@@ -53,10 +53,23 @@ pub(super) fn plan(
     if candidate.body > tuning.unroll_partial_size {
         return None;
     }
+    if is_dead(function, candidate, trip_count) {
+        return Some(Plan::Full(1));
+    }
     match trip_count {
         Some(count) => plan_counted(tuning, count, candidate.body),
         None => plan_runtime(function, tuning, candidate),
     }
+}
+
+/// Has the loop neither effects nor results, and does it end?
+fn is_dead(function: &Function, candidate: &Candidate, trip_count: Option<u32>) -> bool {
+    let insts = candidate.blocks.iter().flat_map(|b| &function.blocks[*b].insts);
+    let ends = || Counter::find(function, candidate).is_some_and(|counter| counter.ends());
+    candidate.outs.is_empty()
+        && candidate.blocks.len() == 1
+        && insts.into_iter().all(|i| effects::is_removable(&function.insts[*i]))
+        && (trip_count.is_some() || ends())
 }
 
 fn plan_counted(tuning: &Tuning, count: u32, body: u32) -> Option<Plan> {
