@@ -37,7 +37,13 @@ pub fn cubin(
         tools_patch::check_pointers(module, &data)?;
     }
     let watched = if options.debug_code { debug_info::watched(module) } else { Vec::new() };
-    let mut functions = functions(module);
+    let calls = call_graph::Calls::new(module, &data.aliases);
+    let mut functions: Vec<&ptx::ast::Function> = calls.functions().collect();
+    // Nobody else can call the functions of an executable. For a debugger ptxas keeps them.
+    if !options.is_called() && !options.debug_code {
+        let needed = calls.needed();
+        functions.retain(|f| needed.contains(&f.symbol));
+    }
     if options.tools_patch {
         // ptxas compiles patches in source order, those that tools can name before others; everything else in reverse.
         functions.sort_by_key(|f| data::binding(f.linkage) == ::cubin::Binding::LOCAL);
@@ -54,7 +60,7 @@ pub fn cubin(
     // The linker may add kernels that call these functions.
     let limits = match options.relocatable {
         true => Default::default(),
-        false => call_graph::limits(&functions, module, &launch, machine),
+        false => call_graph::limits(&calls, &launch, machine),
     };
     let Bounds { max_registers, max_function_registers, .. } = launch;
     let of_options = max_registers.into_iter().chain(max_function_registers);
@@ -134,19 +140,6 @@ fn advice(compiled: &Compiled) -> Vec<Diagnostic> {
 fn remark((severity, message): &(Severity, String)) -> Diagnostic {
     let span = Span::default();
     Diagnostic { severity: *severity, file: None, line: None, span, message: message.clone() }
-}
-
-/// The functions with a body.
-fn functions<'a>(module: &'a ptx::Module<'a>) -> Vec<&'a ptx::ast::Function<'a>> {
-    use ptx::ast::Item;
-    let mut functions = Vec::new();
-    for item in &module.items {
-        match item {
-            Item::Function(function) => functions.extend(function.body.is_some().then_some(&**function)),
-            Item::Variable(_) | Item::File(_) | Item::Section(_) | Item::Alias(_) | Item::Pragma(_) => {}
-        }
-    }
-    functions
 }
 
 /// Asking the system for the number of processors takes time: only where more than one thread could be used.

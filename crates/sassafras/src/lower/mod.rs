@@ -37,6 +37,7 @@ use crate::module::data::{self, Data, ImageSlot, KernelParam, first_image, kerne
 use crate::module::launch_bounds::Launch;
 use crate::module::pragmas::{self, Conventions};
 use crate::module::setmaxnreg::Reconfiguration;
+use crate::module::shared_layout::KernelShared;
 use control::call::{self, ParamWords};
 use control::cfg::{self, End, Graph};
 use control::constants::Constants;
@@ -57,11 +58,11 @@ pub struct Kernel {
     pub binding: cubin::Binding,
     pub params: Vec<KernelParam>,
     pub param_bytes: u32,
-    /// Bytes of its own shared memory, after the module's.
+    /// Bytes of its own shared memory, after that of the module and of functions.
     pub shared_bytes: u64,
     pub shared_align: u64,
-    /// Does it refer to shared memory of the module, or to dynamic shared memory?
-    pub module_shared: bool,
+    pub module_shared: KernelShared,
+    /// Does it refer to dynamic shared memory?
     pub dynamic_shared: bool,
     /// The handles of textures, samplers and surfaces after its parameters, in order.
     pub images: Vec<ImageSlot>,
@@ -138,7 +139,7 @@ impl Kernel {
             param_bytes: 0,
             shared_bytes: 0,
             shared_align: 1,
-            module_shared: false,
+            module_shared: KernelShared::default(),
             dynamic_shared: false,
             images: Vec::new(),
             barriers: 0,
@@ -175,12 +176,18 @@ impl Kernel {
     }
 
     /// Bytes of static shared memory and their alignment: the module's first, then its own.
-    pub fn shared(&self, data: &Data) -> (u64, u64) {
-        let (bytes, align) = if self.module_shared { data.shared } else { (0, 1) };
-        match self.shared_bytes {
-            0 => (bytes, align),
-            own => (bytes.next_multiple_of(self.shared_align) + own, align.max(self.shared_align)),
-        }
+    pub fn shared(&self) -> (u64, u64) {
+        let KernelShared { bytes, align, dynamic } = self.module_shared;
+        let end = match self.shared_bytes {
+            0 => bytes,
+            own => self.own_shared_start() + own,
+        };
+        (end.max(dynamic), align.max(self.shared_align))
+    }
+
+    /// Where its own shared variables begin.
+    pub fn own_shared_start(&self) -> u64 {
+        self.module_shared.bytes.next_multiple_of(self.shared_align)
     }
 }
 
@@ -237,6 +244,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         },
         launch,
         reconfiguration,
+        module_shared: env.data.shared.of_kernel(function.symbol),
         ..Kernel::new(Function::new(&name))
     };
     kernel.code.block();

@@ -1,69 +1,168 @@
-//! Register limits of device functions, from the kernels that reach them in the call graph.
+//! The call graph of a module's PTX: which functions a kernel may reach, and the register limits that follow.
 
 use crate::context::Bounds;
 use crate::module::launch_bounds::{self, Launch};
-use ptx::ast::{self, Item, Stmt};
+use ptx::ast::{self, Initialiser, Item, Operand, Stmt, Symbol, SymbolKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use targets::Target;
 
+/// Who calls whom. A call through a pointer may reach every function whose address is taken.
+pub struct Calls<'a> {
+    module: &'a ast::Module<'a>,
+    functions: Vec<&'a ast::Function<'a>>,
+    /// What each of them does with functions, and their indices.
+    uses: Vec<Uses>,
+    by_symbol: FxHashMap<Symbol, usize>,
+    aliases: Vec<(Symbol, Symbol)>,
+    /// Functions whose address is in code, in an initialiser or in an alias.
+    taken: Vec<Symbol>,
+}
+
+impl<'a> Calls<'a> {
+    /// `aliases` are alias functions with their targets.
+    pub fn new(module: &'a ast::Module<'a>, aliases: &[(Symbol, Symbol)]) -> Calls<'a> {
+        let items = module.items.iter();
+        let function = |item: &'a Item<'a>| match item {
+            Item::Function(f) => f.body.is_some().then_some(&**f),
+            _ => None,
+        };
+        let functions: Vec<&ast::Function> = items.filter_map(function).collect();
+        let by_symbol = functions.iter().enumerate().map(|(i, f)| (f.symbol, i)).collect();
+        let (uses, aliases, taken) = (Vec::new(), aliases.to_vec(), Vec::new());
+        let mut calls = Calls { module, functions, uses, by_symbol, aliases, taken };
+        calls.uses = calls.functions.iter().map(|f| calls.uses_of(f)).collect();
+        let in_code = calls.uses.iter().flat_map(|uses| uses.taken.iter().copied());
+        let in_aliases = calls.aliases.iter().map(|(_, target)| *target);
+        let in_data = taken_by_data(module).into_iter().map(|s| calls.resolved(s));
+        calls.taken = in_code.chain(in_aliases).chain(in_data).collect();
+        calls
+    }
+
+    /// The functions with a body.
+    pub fn functions(&self) -> impl Iterator<Item = &'a ast::Function<'a>> {
+        self.functions.iter().copied()
+    }
+
+    /// The functions that may run when this one does, itself among them.
+    pub fn reached(&self, from: &ast::Function) -> FxHashSet<Symbol> {
+        self.reached_from(vec![from.symbol])
+    }
+
+    fn reached_from(&self, mut work: Vec<Symbol>) -> FxHashSet<Symbol> {
+        let mut seen = FxHashSet::default();
+        while let Some(symbol) = work.pop() {
+            let Some(index) = self.by_symbol.get(&symbol).filter(|_| seen.insert(symbol)) else { continue };
+            let uses = &self.uses[*index];
+            work.extend(&uses.called);
+            if uses.calls_pointer || !uses.taken.is_empty() {
+                work.extend(&self.taken);
+            }
+        }
+        seen
+    }
+
+    /// What the code of an executable needs: the kernels, what they reach, and what initialisers name.
+    pub fn needed(&self) -> FxHashSet<Symbol> {
+        let of_data = taken_by_data(self.module).into_iter().map(|s| self.resolved(s));
+        let kernels = self.functions().filter(|f| f.entry).map(|f| f.symbol);
+        self.reached_from(kernels.chain(of_data).collect())
+    }
+
+    fn resolved(&self, symbol: Symbol) -> Symbol {
+        let alias = self.aliases.iter().find(|(alias, _)| *alias == symbol);
+        alias.map_or(symbol, |(_, target)| *target)
+    }
+
+    fn uses_of(&self, function: &ast::Function) -> Uses {
+        let mut uses = Uses::default();
+        let Some(body) = &function.body else { return uses };
+        let mut callees = FxHashMap::<Symbol, usize>::default();
+        for stmt in &body.stmts {
+            let Stmt::Inst(inst) = stmt else { continue };
+            if self.module.opcodes[inst.opcode.0 as usize].mnemonic != "call" {
+                continue;
+            }
+            match body.list(inst.operands).iter().find(|o| !matches!(o, Operand::List(_))) {
+                Some(Operand::Symbol(symbol)) => *callees.entry(*symbol).or_default() += 1,
+                _ => uses.calls_pointer = true,
+            }
+        }
+        let is_function = |s: &Symbol| {
+            matches!(
+                self.module.symbols.get(s.0 as usize).map(|s| &s.kind),
+                Some(SymbolKind::Function { .. })
+            )
+        };
+        let mut named = FxHashMap::<Symbol, usize>::default();
+        for operand in &body.operands {
+            if let Operand::Symbol(symbol) = operand {
+                *named.entry(*symbol).or_default() += 1;
+            }
+        }
+        // A function that is named elsewhere than as a callee has its address taken.
+        let taken =
+            named.iter().filter(|(s, n)| is_function(s) && **n > callees.get(s).copied().unwrap_or(0));
+        uses.taken = taken.map(|(symbol, _)| self.resolved(*symbol)).collect();
+        uses.taken.sort_unstable();
+        uses.called = callees.keys().map(|symbol| self.resolved(*symbol)).collect();
+        uses.called.sort_unstable();
+        uses
+    }
+}
+
+/// What a function's code does with functions.
+#[derive(Default)]
+struct Uses {
+    called: Vec<Symbol>,
+    taken: Vec<Symbol>,
+    calls_pointer: bool,
+}
+
+/// The symbols whose addresses initialisers have.
+pub fn taken_by_data(module: &ast::Module) -> Vec<Symbol> {
+    let mut taken = Vec::new();
+    for item in &module.items {
+        match item {
+            Item::Variable(v) => addresses(v.init.as_ref(), &mut taken),
+            Item::Function(f) => {
+                for stmt in f.body.iter().flat_map(|body| &body.stmts) {
+                    if let Stmt::Variable(v) = stmt {
+                        addresses(v.init.as_ref(), &mut taken);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    taken
+}
+
+/// The symbols in an initialiser.
+fn addresses(init: Option<&Initialiser>, found: &mut Vec<Symbol>) {
+    match init {
+        Some(Initialiser::Address { symbol, .. }) => found.push(*symbol),
+        Some(Initialiser::List(items)) => items.iter().for_each(|item| addresses(Some(item), found)),
+        _ => {}
+    }
+}
+
 /// The register limit of each device function: the least of all kernels that reach it. A kernel without a limit imposes
-/// none; a call through a pointer or an alias may reach any function.
-pub fn limits(
-    functions: &[&ast::Function],
-    module: &ast::Module,
-    bounds: &Bounds,
-    target: &Target,
-) -> FxHashMap<ast::Symbol, u32> {
+/// none.
+pub fn limits(calls: &Calls, bounds: &Bounds, target: &Target) -> FxHashMap<Symbol, u32> {
     let mut limits = FxHashMap::default();
-    let by_symbol: FxHashMap<ast::Symbol, &ast::Function> =
-        functions.iter().map(|f| (f.symbol, *f)).collect();
-    for kernel in functions.iter().filter(|f| f.entry) {
+    for kernel in calls.functions().filter(|f| f.entry) {
         let launch = Launch::new(kernel, "", bounds, target);
         let Some(limit) = launch.ok().map(|l| l.registers()).filter(|limit| *limit < launch_bounds::MOST)
         else {
             continue;
         };
-        let mut seen = FxHashSet::default();
-        let mut work = vec![*kernel];
-        while let Some(function) = work.pop() {
-            if !seen.insert(function.symbol) {
-                continue;
-            }
-            for callee in called(module, function) {
-                match callee.and_then(|symbol| by_symbol.get(&symbol)) {
-                    Some(function) => work.push(function),
-                    None if callee.is_none_or(|symbol| is_alias(module, symbol)) => work.extend(functions),
-                    None => {}
-                }
-            }
-        }
-        for function in functions.iter().filter(|f| !f.entry && seen.contains(&f.symbol)) {
+        let reached = calls.reached(kernel);
+        for function in calls.functions().filter(|f| !f.entry && reached.contains(&f.symbol)) {
             let known = limits.entry(function.symbol).or_insert(limit);
             *known = limit.min(*known);
         }
     }
     limits
-}
-
-/// The callees of a function; `None` for a call through a register.
-fn called(module: &ast::Module, function: &ast::Function) -> Vec<Option<ast::Symbol>> {
-    let mut called = Vec::new();
-    let Some(body) = &function.body else { return called };
-    for stmt in &body.stmts {
-        let Stmt::Inst(inst) = stmt else { continue };
-        if module.opcodes[inst.opcode.0 as usize].mnemonic == "call" {
-            let callee = body.list(inst.operands).iter().find(|o| !matches!(o, ast::Operand::List(_)));
-            called.push(match callee {
-                Some(ast::Operand::Symbol(symbol)) => Some(*symbol),
-                _ => None,
-            });
-        }
-    }
-    called
-}
-
-fn is_alias(module: &ast::Module, symbol: ast::Symbol) -> bool {
-    module.items.iter().any(|item| matches!(item, Item::Alias(alias) if alias.alias == symbol))
 }
 
 #[cfg(test)]
@@ -80,13 +179,8 @@ mod tests {
         let parsed = ptx::parse(&source, &ptx::Options::default());
         assert!(!parsed.failed(), "{:?}", parsed.diagnostics);
         let module = parsed.module.expect("a module");
-        let functions: Vec<&ast::Function> = module
-            .items
-            .iter()
-            .filter_map(|item| if let Item::Function(f) = item { Some(&**f) } else { None })
-            .collect();
         let target = Target::of_name("sm_90").expect("a row");
-        let limits = limits(&functions, &module, &Bounds::NONE, target);
+        let limits = limits(&Calls::new(&module, &[]), &Bounds::NONE, target);
         let mut all: Vec<_> =
             limits.into_iter().map(|(symbol, limit)| (name(&module, symbol), limit)).collect();
         all.sort();
@@ -102,6 +196,6 @@ mod tests {
         let two = format!("{large} .entry l() .maxnreg 40 {{ call c; ret; }}");
         assert_eq!(limits_of(&two), named(&[("b", 64), ("c", 40)]));
         let pointer = ".entry k() .maxnreg 32 { .reg .b64 %f; mov.b64 %f, d; p: .callprototype _ (); call %f, p; ret; }";
-        assert_eq!(limits_of(pointer), named(&[("a", 32), ("b", 32), ("c", 32), ("d", 32)]));
+        assert_eq!(limits_of(pointer), named(&[("d", 32)]));
     }
 }

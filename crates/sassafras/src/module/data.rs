@@ -1,12 +1,14 @@
 //! The module's variables: the location of each, and the contents of data sections.
 //!
 //! Addresses of `.global` variables are relocations for the loader; `.const` variables have offsets in bank 3; `.shared`
-//! variables of the module are at the beginning of the shared memory of every kernel that may use them, `.extern` ones
-//! after all others. In a relocatable file the linker places `.const` and `.shared` variables too, and code refers to
+//! variables of the module and of functions are at the beginning of the shared memory of every kernel that may use them
+//! ([`shared_layout`](crate::module::shared_layout)), `.extern` ones after all others. In a relocatable file the linker places `.const` and `.shared` variables too, and code refers to
 //! them as symbols.
 
 use crate::context::target::TargetMachine;
 use crate::context::{Failure, Lines};
+use crate::module::call_graph::Calls;
+use crate::module::shared_layout::{self, SharedLayout};
 use cubin::module::{
     Image, ImageKind, Memory, Origin, Param, SharedHome, SharedVariable, SymbolicReloc, Variable, layout,
 };
@@ -23,7 +25,7 @@ pub enum Home {
     /// An offset in constant bank 3, or the name of a variable there that the linker places.
     Constant(u32),
     LinkedConstant(String),
-    /// An offset in the module's part of shared memory.
+    /// An offset in shared memory, in every kernel that has the variable.
     Shared(u64),
     /// What the launch adds to shared memory, aligned to so many bytes.
     Dynamic(u64),
@@ -44,8 +46,8 @@ pub struct Data {
     pub aliases: Vec<(Symbol, Symbol)>,
     /// Bytes of constant bank 3 that are taken.
     pub constant_bytes: u32,
-    /// Bytes of shared memory that belong to the module, and their alignment.
-    pub shared: (u64, u64),
+    /// Shared memory of the module and of device functions, in an executable.
+    pub shared: SharedLayout,
     /// For the linker? Then `linked_shared` has the shared variables that belong to no kernel.
     pub relocatable: bool,
     pub linked_shared: Vec<SharedVariable>,
@@ -58,6 +60,29 @@ pub struct Data {
 pub struct CommonSlots {
     pub first: u32,
     pub slots: Vec<ImageSlot>,
+}
+
+/// What is known only after all variables are.
+#[derive(Default)]
+struct Later {
+    /// The symbols of `Data::variables`.
+    symbols: Vec<Symbol>,
+    /// Shared variables without an offset.
+    shared: Vec<shared_layout::SharedVariable>,
+    /// Offsets in constant bank 3 that initialisers have.
+    constants: Vec<ConstantAddress>,
+}
+
+/// The address of a `.const` variable in an initialiser: a number, in an executable.
+struct ConstantAddress {
+    /// The index of the initialised variable, and where it has the address.
+    of: usize,
+    at: usize,
+    /// How many bytes of the address, and the first of them.
+    bytes: usize,
+    first_byte: u32,
+    symbol: Symbol,
+    plus: i64,
 }
 
 /// The inputs of a variable's layout.
@@ -84,12 +109,12 @@ impl Data {
         lines: &Lines,
         relocatable: bool,
     ) -> Result<Data, Failure> {
-        let mut data = Data { shared: (0, 1), relocatable, aliases: aliases(module), ..Data::default() };
-        let mut symbols = Vec::new();
+        let mut data = Data { relocatable, aliases: aliases(module), ..Data::default() };
+        let mut later = Later::default();
         let context = Context { module, machine, lines };
         for item in &module.items {
             match item {
-                Item::Variable(v) => data.variable(context, v, false, &mut symbols)?,
+                Item::Variable(v) => data.variable(context, v, false, &mut later)?,
                 Item::Function(f) => {
                     data.image_params(module, f);
                     for stmt in f.body.iter().flat_map(|b| &b.stmts) {
@@ -98,7 +123,7 @@ impl Data {
                             && (matches!(v.space, Space::Global | Space::Const)
                                 || v.space == Space::Shared && (!f.entry || v.linkage.external))
                         {
-                            data.variable(context, v, true, &mut symbols)?;
+                            data.variable(context, v, true, &mut later)?;
                         }
                     }
                 }
@@ -106,7 +131,9 @@ impl Data {
             }
         }
         // Bank 3 is laid out as the container does it.
-        for ((symbol, variable), offset) in symbols.iter().zip(&data.variables).zip(layout(&data.variables)) {
+        for ((symbol, variable), offset) in
+            later.symbols.iter().zip(&data.variables).zip(layout(&data.variables))
+        {
             let home = match variable.memory {
                 Memory::Global => Home::Global(variable.name.clone()),
                 Memory::Constant => {
@@ -119,11 +146,36 @@ impl Data {
             };
             data.homes.insert(*symbol, home);
         }
+        data.write_constant_addresses(&later.constants);
+        data.place_shared(module, &later.shared);
         // Kernels of other files would not have the slots: there the linker makes them.
         if !relocatable {
             data.common_slots = data.slots_of_functions(module, machine);
         }
         Ok(data)
+    }
+
+    fn write_constant_addresses(&mut self, all: &[ConstantAddress]) {
+        for address in all {
+            let Some(Home::Constant(offset)) = self.homes.get(&address.symbol) else { continue };
+            let value = ((i64::from(*offset) + address.plus) >> (8 * address.first_byte)).to_le_bytes();
+            let to = address.at..address.at + address.bytes;
+            self.variables[address.of].init[to].copy_from_slice(&value[..address.bytes]);
+        }
+    }
+
+    fn place_shared(&mut self, module: &ast::Module, variables: &[shared_layout::SharedVariable]) {
+        let is_dynamic = |(symbol, home): (&Symbol, &Home)| match home {
+            Home::Dynamic(align) => Some((*symbol, *align)),
+            _ => None,
+        };
+        let dynamic: FxHashMap<Symbol, u64> = self.homes.iter().filter_map(is_dynamic).collect();
+        if variables.is_empty() && dynamic.is_empty() {
+            return;
+        }
+        self.shared = SharedLayout::new(module, &Calls::new(module, &self.aliases), variables, &dynamic);
+        let homes = self.shared.offsets.iter().map(|(symbol, offset)| (*symbol, Home::Shared(*offset)));
+        self.homes.extend(homes);
     }
 
     /// The index in `images` of a variable or parameter.
@@ -186,7 +238,7 @@ impl Data {
         Context { module, machine, lines }: Context,
         v: &ast::Variable,
         in_function: bool,
-        symbols: &mut Vec<Symbol>,
+        later: &mut Later,
     ) -> Result<(), Failure> {
         let first = v.symbol.0;
         for symbol in (first..first + v.range.unwrap_or(1)).map(Symbol) {
@@ -214,12 +266,11 @@ impl Data {
                     self.homes.insert(symbol, Home::Dynamic(align));
                 }
                 Space::Shared => {
-                    let offset = self.shared.0.next_multiple_of(align.max(1));
-                    self.homes.insert(symbol, Home::Shared(offset));
-                    self.shared = (offset + bytes, self.shared.1.max(align));
+                    let align = align.max(1);
+                    later.shared.push(shared_layout::SharedVariable { symbol, bytes, align });
                 }
                 Space::Global | Space::Const => {
-                    symbols.push(symbol);
+                    later.symbols.push(symbol);
                     let bytes_of = Bytes {
                         module,
                         machine,
@@ -229,6 +280,8 @@ impl Data {
                         init: Vec::new(),
                         relocs: Vec::new(),
                         functions: &mut self.functions,
+                        of: self.variables.len(),
+                        constants: &mut later.constants,
                     };
                     let variable = memory(bytes_of, v, name, (bytes, align)).map_err(|what| Failure {
                         line: lines.line(v.span.start),
@@ -407,7 +460,7 @@ fn memory(
         memory: if v.space == Space::Const { Memory::Constant } else { Memory::Global },
         origin: match v.linkage {
             ast::Linkage { external: true, .. } if bytes.relocatable => Origin::Elsewhere,
-            ast::Linkage { common: true, .. } => Origin::Common,
+            ast::Linkage { common: true, .. } if bytes.relocatable => Origin::Common,
             _ => Origin::Here,
         },
         managed: v.attributes.contains(&ast::Attribute::Managed),
@@ -416,6 +469,11 @@ fn memory(
         init: bytes.init,
         relocs: bytes.relocs,
     })
+}
+
+/// Which byte a mask keeps.
+fn byte_of(mask: u64) -> Option<u32> {
+    (0..8).find(|byte| mask == 0xff << (8 * byte))
 }
 
 /// Relocations of an address in data: all eight bytes, or the first of eight numbers for one byte each.
@@ -441,6 +499,9 @@ struct Bytes<'a> {
     relocs: Vec<SymbolicReloc>,
     /// Functions whose addresses are taken.
     functions: &'a mut Vec<String>,
+    /// The index of the variable, and what it has of addresses in bank 3.
+    of: usize,
+    constants: &'a mut Vec<ConstantAddress>,
 }
 
 impl Bytes<'_> {
@@ -470,13 +531,15 @@ impl Bytes<'_> {
             Initialiser::F64(bits) => self.bytes(at, &bits.to_le_bytes()),
             Initialiser::Address { symbol, offset, generic, mask } => {
                 let symbol = resolve_alias(self.aliases, *symbol);
+                if self.is_constant_offset(symbol, *generic) {
+                    return self.constant_offset(at, size as usize, (symbol, *offset), *mask);
+                }
                 let kind = self.address(symbol, *generic)?;
                 let kind = match (mask, size) {
                     (None, 8) => kind.whole,
                     // A byte of it: the relocations for the eight of them have numbers in order.
                     (Some(mask), 1) => {
-                        let byte = (0..8).find(|byte| *mask == 0xff << (8 * byte));
-                        RelocType(kind.first_byte.0 + byte.ok_or("This part of an address")?)
+                        RelocType(kind.first_byte.0 + byte_of(*mask).ok_or("This part of an address")?)
                     }
                     _ => return Err("An address of this width"),
                 };
@@ -487,6 +550,26 @@ impl Bytes<'_> {
             }
             _ => Err("This initialiser"),
         }
+    }
+
+    /// Is it an address in bank 3 that no linker changes?
+    fn is_constant_offset(&self, symbol: Symbol, generic: bool) -> bool {
+        let kind = &self.module.symbols[symbol.0 as usize].kind;
+        !self.relocatable && !generic && matches!(kind, SymbolKind::Variable { space: Space::Const, .. })
+    }
+
+    /// A number that is known when all variables are.
+    fn constant_offset(
+        &mut self,
+        at: u64,
+        bytes: usize,
+        (symbol, plus): (Symbol, i64),
+        mask: Option<u64>,
+    ) -> Result<(), &'static str> {
+        let first_byte = mask.map_or(Some(0), byte_of).ok_or("This part of an address")?;
+        let (of, at) = (self.of, at as usize);
+        self.constants.push(ConstantAddress { of, at, bytes, first_byte, symbol, plus });
+        self.bytes(at as u64, &[0; 8][..bytes])
     }
 
     /// The relocations for the address of a symbol, as ptxas has it.

@@ -10,4 +10,5 @@ pub mod param_registers;
 pub mod pragmas;
 pub mod prototype;
 pub mod setmaxnreg;
+pub mod shared_layout;
 pub mod tools_patch;

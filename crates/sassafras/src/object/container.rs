@@ -283,7 +283,7 @@ impl Writer<'_> {
             stack_bytes: self.graph.stack(index),
             spill_stores: code.spill_stores + encoded.saves,
             spill_loads: code.spill_loads + encoded.restores,
-            shared_bytes: if kernel.entry { kernel.shared(self.data).0 } else { 0 },
+            shared_bytes: if kernel.entry { kernel.shared().0 } else { 0 },
             callees: self.graph.reach(index).into_iter().filter(|f| *f != index).collect(),
             start: *start,
             time: *time,
@@ -320,9 +320,10 @@ impl Writer<'_> {
             list: kernel.params.iter().map(param).collect(),
             handle_bytes: handles_end.saturating_sub(base + kernel.param_bytes),
         };
-        let (size, align) = kernel.shared(data);
+        let (size, align) = kernel.shared();
         // The linker allocates what the launch adds.
-        let uses_shared = size > 0 || kernel.dynamic_shared && !options.relocatable;
+        let uses_dynamic = || graph.reach(index).into_iter().any(|f| self.compiled[f].kernel.dynamic_shared);
+        let uses_shared = size > 0 || !options.relocatable && uses_dynamic();
         CubinKernel {
             params,
             // ptxas has 0 where recursion makes it unknown.

@@ -45,7 +45,7 @@ pub fn check_memory(compiled: &[Compiled], data: &Data, relocatable: bool) -> Ve
     let mut errors = Vec::new();
     // In a relocatable file the linker counts.
     for kernel in compiled.iter().rev().map(|c| &c.kernel).filter(|k| k.entry && !relocatable) {
-        let (bytes, _) = kernel.shared(data);
+        let (bytes, _) = kernel.shared();
         let most = Target::MOST_STATIC_SHARED;
         if bytes > most {
             let name = &kernel.code.name;

@@ -74,11 +74,14 @@ impl Lower<'_, '_> {
             Home::LinkedConstant(name) => Some(Location::LinkedConst(self.linked(name, Linked::Constant))),
             Home::LinkedShared(name) => Some(Location::LinkedShared(self.linked(name, Linked::Shared))),
             Home::Shared(offset) => Some(Location::Shared(*offset)),
-            // Dynamic shared memory begins after all static variables; a device function can't know where that is.
+            // Dynamic shared memory begins after all static variables.
             Home::Dynamic(align) => {
-                let (size, _) = self.kernel.shared(self.data);
                 self.kernel.dynamic_shared = true;
-                self.kernel.entry.then(|| Location::Shared(size.next_multiple_of((*align).max(1))))
+                let end = match self.device {
+                    Some(function) => self.data.shared.dynamic_in(function.symbol),
+                    None => self.kernel.shared().0,
+                };
+                Some(Location::Shared(end.next_multiple_of((*align).max(1))))
             }
             Home::Image(name) => Some(Location::Image(name.clone())),
         }
@@ -125,17 +128,6 @@ impl Lower<'_, '_> {
     /// Allocates the variables of the body.
     pub(crate) fn variables(&mut self) -> Result<(), Failure> {
         let body = self.body;
-        // The module's shared memory comes first, in kernels that refer to it or may call a function that does.
-        let names_it = |o: &ast::Operand| match o {
-            ast::Operand::Symbol(s) => matches!(self.data.home(*s), Some(Home::Shared(_))),
-            _ => false,
-        };
-        let calls = |s: &ast::Stmt| match s {
-            ast::Stmt::Inst(i) => self.module.opcodes[i.opcode.0 as usize].mnemonic == "call",
-            _ => false,
-        };
-        self.kernel.module_shared =
-            self.data.shared.0 > 0 && (body.operands.iter().any(names_it) || body.stmts.iter().any(calls));
         for stmt in &body.stmts {
             let ast::Stmt::Variable(v) = stmt else { continue };
             let ast::SymbolKind::Variable { bytes, align, .. } =
@@ -175,7 +167,7 @@ impl Lower<'_, '_> {
             self.kernel.linked_shared.push(variable);
         }
         // Alignment may enlarge the module's part: offsets are final after the last variable.
-        let first = self.kernel.shared(self.data).0 - self.kernel.shared_bytes;
+        let first = self.kernel.own_shared_start();
         self.shared = self.own.iter().map(|(s, offset)| (*s, first + offset)).collect();
     }
 
@@ -190,24 +182,26 @@ impl Lower<'_, '_> {
 
     /// The address of a variable within its own space plus some bytes, one word (two for `.global`).
     pub(crate) fn variable_address(&mut self, symbol: ast::Symbol, plus: i64) -> Option<Value> {
+        // Addresses of one word wrap around.
+        let word = |n: i64| Arg::Imm(i64::from(n as i32));
         match self.location(symbol)? {
             Location::Shared(at) => {
-                let base = Arg::Imm(i64::from(self.machine.shared_base) + at as i64 + plus);
+                let base = word(i64::from(self.machine.shared_base) + at as i64 + plus);
                 Some(self.shared_address(base))
             }
             // The linker's offsets start after the reserved bytes.
             Location::LinkedShared(symbol) => {
-                let addend = i64::from(self.machine.shared_base) + plus;
+                let addend = i64::from(self.machine.shared_base) + i64::from(plus as i32);
                 Some(self.shared_address(Arg::Address { symbol, addend, half: Half::Low }))
             }
             Location::LinkedConst(symbol) => {
                 Some(self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: plus, half: Half::Low }]))
             }
             Location::Local(at) => {
-                Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, Arg::Imm(i64::from(at) + plus), RZ]))
+                Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, word(i64::from(at) + plus), RZ]))
             }
             Location::Param(at) | Location::Const(at) => {
-                Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(at) + plus)]))
+                Some(self.emit(Op::MOV, &[], 1, &[word(i64::from(at) + plus)]))
             }
             Location::Global(symbol) => {
                 let half = |half| Arg::Address { symbol, addend: plus, half };
