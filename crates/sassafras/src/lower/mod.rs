@@ -261,6 +261,7 @@ pub fn function(env: Env, function: &ast::Function) -> Result<Kernel, Failure> {
         (lower.kernel.params, lower.kernel.param_bytes) = kernel_params(function, env.data, env.machine);
     } else {
         lower.device = Some(function);
+        call::check_abi(module, function)?;
         lower.receive(function).ok_or_else(|| refuse("A parameter of this kind"))?;
     }
     lower.variables()?;

@@ -342,7 +342,7 @@ pub enum Slot {
     Stack(u32),
 }
 
-/// Size and alignment in bytes.
+/// Size and alignment in bytes. A parameter of no bytes is on the stack, and as large as the argument (`x[]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub bytes: u32,
@@ -385,10 +385,11 @@ impl Signature {
             result_words = 0;
         }
         for param in params {
-            let slot = first_fit(&mut taken, *param).map_or_else(
+            let register = if param.bytes == 0 { None } else { first_fit(&mut taken, *param) };
+            let slot = register.map_or_else(
                 || {
                     let offset = signature.stack.next_multiple_of(param.align.max(4));
-                    signature.stack = offset + 4 * param.words();
+                    signature.stack = offset + param.bytes.next_multiple_of(4);
                     Slot::Stack(offset)
                 },
                 |at| Slot::Register(first.saturating_add(at)),

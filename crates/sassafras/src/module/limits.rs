@@ -3,8 +3,8 @@
 
 use crate::context::target::TargetMachine;
 use crate::context::{Failure, Options, plain};
-use crate::module::data;
 use crate::module::tools_patch;
+use crate::module::{call_graph, data, prototype};
 use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
 use ptx::diag::{Diagnostic, Severity};
 use ptx::{Module, ast};
@@ -36,6 +36,7 @@ pub fn check_module(
     if options.tools_patch {
         tools_patch::check_module(module, out)?;
     }
+    check_convention(module, options.relocatable)?;
     if !options.relocatable {
         check_functions(module)?;
         out.extend(unresolved_variables(module));
@@ -69,27 +70,43 @@ fn check_functions(module: &Module) -> Result<(), Failure> {
         let alias = |item: &Item| matches!(item, Item::Alias(a) if a.alias == symbol);
         module.items.iter().any(|item| here(item) || alias(item))
     };
-    let missing = |operand: &Operand| match operand {
-        Operand::Symbol(s) => {
-            let is_function = matches!(module.symbols.get(s.0 as usize)?.kind, SymbolKind::Function { .. });
-            let outside = is_function && !is_defined(*s);
-            outside.then(|| data::name(module, *s)).filter(|name| !is_driver_function(name))
-        }
-        _ => None,
+    let missing = |symbol: ast::Symbol| {
+        let is_function = matches!(module.symbols.get(symbol.0 as usize)?.kind, SymbolKind::Function { .. });
+        let name = (is_function && !is_defined(symbol)).then(|| data::name(module, symbol));
+        name.filter(|name| !is_driver_function(name))
     };
     for body in data::bodies(module) {
         for stmt in &body.stmts {
             let Stmt::Inst(inst) = stmt else { continue };
-            let mut names = body.list(inst.operands).iter().filter_map(missing);
-            if let Some(name) = names.next() {
-                return Err(Failure::of_module(match module.opcodes[inst.opcode.0 as usize].mnemonic {
-                    "call" => format!("Unresolved extern function '{name}'"),
-                    _ => format!("Cannot take address of function '{name}' "),
-                }));
+            let is_call = module.opcodes[inst.opcode.0 as usize].mnemonic == "call";
+            let symbols = body.list(inst.operands).iter().filter_map(|o| match o {
+                Operand::Symbol(symbol) => Some(*symbol),
+                _ => None,
+            });
+            if let Some(name) = symbols.filter_map(missing).next() {
+                return Err(match is_call {
+                    true => Failure::of_module(format!("Unresolved extern function '{name}'")),
+                    false => no_address(&name),
+                });
             }
         }
     }
-    Ok(())
+    match call_graph::taken_by_data(module).into_iter().find_map(missing) {
+        Some(name) => Err(no_address(&name)),
+        None => Ok(()),
+    }
+}
+
+fn no_address(function: &str) -> Failure {
+    Failure::of_module(format!("Cannot take address of function '{function}' "))
+}
+
+/// Functions with several results have a convention of their own, which linkers don't know.
+fn check_convention(module: &Module, relocatable: bool) -> Result<(), Failure> {
+    match relocatable && prototype::has_several_results(module) {
+        true => Err(Failure::of_module("'Compile only(-c)' requires ABI".into())),
+        false => Ok(()),
+    }
 }
 
 /// The message for an instruction that needs more registers than the register limit.

@@ -1,6 +1,7 @@
 //! Prototypes of functions: formal parameters and results, their shapes in the ABI, and the text that `nvlink` compares.
 
 use crate::module::abi::{Asked, Shape};
+use ptx::Type;
 use ptx::ast::{self, Item, Operand, Param, Stmt, Symbol};
 
 /// The formal results and parameters of a function, and its directives.
@@ -55,8 +56,21 @@ pub fn prototype<'a>(
         .and_then(named)
 }
 
+/// Does a function have more than one result? Then ptxas uses no ABI for the module.
+pub fn has_several_results(module: &ast::Module) -> bool {
+    module.items.iter().any(|item| matches!(item, Item::Function(f) if f.returns.len() > 1))
+}
+
+/// A last parameter `x[]`: its size is the argument's, and it is on the stack.
+pub fn is_variadic(param: &Param) -> bool {
+    param.dims.contains(&None)
+}
+
+/// Variadic parameters have no bytes.
 pub fn shape(param: &Param) -> Shape {
-    Shape { bytes: param.bytes() as u32, align: param.alignment() as u32 }
+    // A predicate is passed as a word.
+    let bytes = if param.ty == Type::PRED { 4 } else { param.bytes() as u32 };
+    Shape { bytes, align: param.alignment() as u32 }
 }
 
 pub fn shapes(list: &[Param]) -> Vec<Shape> {

@@ -5,18 +5,22 @@
 //! convention. Only a formal parameter whose address is taken is in memory: it is copied to the stack on entry, as with
 //! ptxas.
 
+use crate::context::Failure;
 use crate::context::target::TargetMachine;
 use crate::lower::Lower;
-use crate::lower::build::RZ;
+use crate::lower::build::{PT, RZ};
 use crate::lower::instruction::Ins;
 use crate::lower::operand_use::VALUE;
 use crate::lower::texture::gradient;
 use crate::module::abi::{self, Asked, Convention, Shape, Signature, Slot};
 use crate::module::pragmas::Conventions;
-use crate::module::prototype::{Prototype, prototype, prototype_text, shape, shapes};
+use crate::module::prototype::{
+    Prototype, has_several_results, is_variadic, prototype, prototype_text, shape, shapes,
+};
 use ori::{Arg, File, Fixed, Op, Part, Pseudo, Use, Value};
 use ptx::Type;
 use ptx::ast::{self, Item, Operand, Param, ParamPlace, Reg, Space, Stmt, Symbol, SymbolKind};
+use ptx::words::Kind;
 use rustc_hash::FxHashMap;
 use sass::M;
 
@@ -49,7 +53,11 @@ impl ParamWords {
         if let Some(function) = function.filter(|f| !f.entry) {
             for param in function.returns.iter().chain(&function.params) {
                 if let ParamPlace::Memory(symbol) = param.place {
-                    all.add(symbol, shape(param), &mut next);
+                    let shape = match is_variadic(param) {
+                        true => Shape { bytes: loaded_bytes(module, body, symbol), ..shape(param) },
+                        false => shape(param),
+                    };
+                    all.add(symbol, shape, &mut next);
                 }
             }
             all.in_memory = addresses_taken(module, body);
@@ -97,6 +105,38 @@ impl ParamWords {
     }
 }
 
+/// The bytes of a parameter of unknown size that a body loads.
+fn loaded_bytes(module: &ast::Module, body: &ast::Body, of: Symbol) -> u32 {
+    let mut end = 0;
+    for stmt in &body.stmts {
+        let Stmt::Inst(inst) = stmt else { continue };
+        let [data, Operand::Address(range)] = body.list(inst.operands) else { continue };
+        let offset = match body.list(*range) {
+            [Operand::Symbol(s)] if *s == of => 0,
+            [Operand::Symbol(s), Operand::Offset(n)] if *s == of => u32::try_from(*n).unwrap_or(0),
+            _ => continue,
+        };
+        let elements = if let Operand::Vector(list) = data { body.list(*list).len() as u32 } else { 1 };
+        let words = &module.opcodes[inst.opcode.0 as usize].words;
+        let ty = words.iter().copied().filter(|w| w.kind() == Kind::Type).find_map(Type::of_word);
+        end = end.max(offset.saturating_add(elements * ty.map_or(0, |ty| ty.bytes())));
+    }
+    end
+}
+
+/// The bytes of the argument of a variadic parameter, which is the last.
+fn variadic_bytes(module: &ast::Module, params: &[Param], args: &[Operand]) -> u32 {
+    match (params.last(), args.last()) {
+        (Some(param), Some(Operand::Symbol(arg))) if is_variadic(param) && args.len() == params.len() => {
+            match module.symbols[arg.0 as usize].kind {
+                SymbolKind::Variable { bytes, .. } => (bytes as u32).next_multiple_of(4),
+                _ => 0,
+            }
+        }
+        _ => 0,
+    }
+}
+
 /// The symbols whose address a body has in registers.
 fn addresses_taken(module: &ast::Module, body: &ast::Body) -> Vec<Symbol> {
     let mut taken = Vec::new();
@@ -119,6 +159,19 @@ fn addresses_taken(module: &ast::Module, body: &ast::Body) -> Vec<Symbol> {
     taken.sort_unstable();
     taken.dedup();
     taken
+}
+
+/// Registers that the calling convention can't pass, if there is one (see [`has_several_results`]).
+pub fn check_abi(module: &ast::Module, function: &ast::Function) -> Result<(), Failure> {
+    let is_narrow =
+        |p: &Param| matches!(p.place, ParamPlace::Register(_)) && (p.ty == Type::PRED || p.ty.bits() < 32);
+    let what = match (function.params.iter().any(is_narrow), function.returns.iter().any(is_narrow)) {
+        _ if has_several_results(module) => return Ok(()),
+        (true, _) => "passing predicate, 8-bit and 16-bit parameters to",
+        (false, true) => "returning predicate, 8-bit and 16-bit values from",
+        (false, false) => return Ok(()),
+    };
+    Err(Failure::of_module(format!("In ABI compilation, {what} device functions is not supported")))
 }
 
 fn signature(asked: Asked, returns: &[Param], params: &[Param]) -> Signature {
@@ -153,10 +206,14 @@ pub fn outgoing(
         {
             let asked = conventions.of_call(inst.span.start);
             let signature = signature(asked, prototype.returns, prototype.params);
+            let args = body.list(inst.operands).iter().rev().find_map(|o| match o {
+                Operand::List(range) => Some(body.list(*range)),
+                _ => None,
+            });
+            let stack = signature.stack + variadic_bytes(module, prototype.params, args.unwrap_or(&[]));
             let results: u32 = prototype.returns.iter().map(|r| 4 * shape(r).words()).sum();
             most = most.max(
-                signature.stack.next_multiple_of(16)
-                    + if signature.result_address.is_some() { results } else { 0 },
+                stack.next_multiple_of(16) + if signature.result_address.is_some() { results } else { 0 },
             );
         }
     }
@@ -202,8 +259,12 @@ impl<'a> Lower<'_, 'a> {
         let words = ty.bits().div_ceil(32);
         let mut parts: Vec<Arg> = Vec::new();
         for word in 0..words {
-            let reg = self.param_word(symbol, at + 4 * word)?;
-            parts.push(self.read(reg).into());
+            // Behind its end a variable has no value.
+            let value = match self.param_word(symbol, at + 4 * word) {
+                Some(reg) => self.read(reg),
+                None => self.undefined(File::R, 1),
+            };
+            parts.push(value.into());
         }
         if ty.bits() < 32 {
             parts[0] = self.extract(parts[0], at % 4, ty).into();
@@ -253,7 +314,8 @@ impl<'a> Lower<'_, 'a> {
         if ty.bits() == 64 {
             let words = self.words(from, ty)?;
             for (i, word) in words.into_iter().enumerate() {
-                let reg = self.param_word(symbol, at + 4 * i as u32)?;
+                // What is stored behind the end of a variable is nowhere.
+                let Some(reg) = self.param_word(symbol, at + 4 * i as u32) else { break };
                 let word = self.in_register(word);
                 let value = self.copy(word);
                 self.set_reg(reg, value)?;
@@ -263,15 +325,15 @@ impl<'a> Lower<'_, 'a> {
         if ty.bits() > 64 {
             let Arg::Use(u) = self.whole(from)? else { return None };
             for i in 0..ty.bits().div_ceil(32) {
-                let reg = self.param_word(symbol, at + 4 * i)?;
+                let Some(reg) = self.param_word(symbol, at + 4 * i) else { break };
                 let first = u.part.map_or(0, |p| p.first) + i as u8;
                 let value = self.copy(Arg::Use(Use { part: Some(Part { first, count: 1 }), ..u }));
                 self.set_reg(reg, value)?;
             }
             return Some(());
         }
-        let reg = self.param_word(symbol, at)?;
         let word = self.word(from, ty)?;
+        let Some(reg) = self.param_word(symbol, at) else { return Some(()) };
         let word = self.in_register(word);
         let value = match ty.bits() {
             32 => self.copy(word),
@@ -299,16 +361,19 @@ impl<'a> Lower<'_, 'a> {
             results.push(value);
             fixed.results.push(register);
         }
-        let mut loads = Vec::new();
+        let (mut loads, mut predicates) = (Vec::new(), Vec::new());
         for (param, slot) in function.params.iter().zip(&signature.params) {
             match *slot {
                 Slot::Register(first) => {
                     for (i, reg) in self.words_of(param).into_iter().enumerate() {
-                        let words = self.shape(reg).1;
+                        let (file, words) = self.shape(reg);
                         let value = self.kernel.code.value(File::R, words);
                         results.push(value);
                         fixed.results.push(first + i as u8);
-                        self.incoming.push((reg, value));
+                        match file {
+                            File::P => predicates.push((reg, value)),
+                            _ => self.incoming.push((reg, value)),
+                        }
                     }
                 }
                 Slot::Stack(offset) => {
@@ -321,15 +386,35 @@ impl<'a> Lower<'_, 'a> {
         let inst = self.kernel.code.append(ori::Function::ENTRY, data);
         self.kernel.code.fixed.insert(inst, fixed);
         for (reg, offset) in loads {
-            let (_, words) = self.shape(reg);
+            let (file, words) = self.shape(reg);
             let size: &[M] = if words == 2 { &[M::_64] } else { &[] };
             let value = self.kernel.code.value(File::R, words);
             let data =
                 self.data(Op::Machine(sass::Op::LDL), size, &[value], &[Arg::Stack, Arg::Incoming(offset)]);
             self.kernel.code.append(ori::Function::ENTRY, data);
+            match file {
+                File::P => predicates.push((reg, value)),
+                _ => self.incoming.push((reg, value)),
+            }
+        }
+        for (reg, word) in predicates {
+            let value = self.is_nonzero(word);
             self.incoming.push((reg, value));
         }
         self.copy_to_stack(function)
+    }
+
+    /// A predicate is passed as a word: not zero?
+    fn is_nonzero(&mut self, word: Value) -> Value {
+        self.emit_p(sass::Op::ISETP, &[M::NE, M::U32, M::AND], &[PT, word.into(), RZ, PT])
+    }
+
+    /// The word in which a predicate is passed; other values as they are.
+    fn passed(&mut self, value: Value) -> Value {
+        match self.kernel.code.values[value].file {
+            File::P => self.emit(sass::Op::SEL, &[], 1, &[RZ, Arg::Imm(1), Arg::not(value)]),
+            _ => value,
+        }
     }
 
     /// Copies the formal parameters whose address is taken to the stack.
@@ -338,6 +423,10 @@ impl<'a> Lower<'_, 'a> {
             let ParamPlace::Memory(symbol) = param.place else { continue };
             if self.params.has(symbol) {
                 continue;
+            }
+            // Nobody knows how much there is to copy.
+            if is_variadic(param) {
+                return None;
             }
             let Shape { bytes, align } = shape(param);
             let offset = self.kernel.code.frame.next_multiple_of(align.max(4));
@@ -363,6 +452,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// The results of a device function, at the end of the current block.
     pub(crate) fn hand_back(&mut self, values: &[Value]) {
+        let values: Vec<Value> = values.iter().map(|value| self.passed(*value)).collect();
         if let Some(address) = self.result_address {
             for (i, value) in values.iter().enumerate() {
                 self.emit_to(
@@ -376,7 +466,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let own = Convention::own(&self.kernel.code).unwrap_or_default();
         let (mut fixed, mut next) = (own.fixed(), own.first());
-        for value in values {
+        for value in &values {
             fixed.args.push(next);
             next += self.kernel.code.values[*value].words;
         }
@@ -416,10 +506,13 @@ impl<'a> Lower<'_, 'a> {
 
     fn emit_call(&mut self, callee: &Callee<'a>, results: &[Operand], args: &[Operand]) -> Option<()> {
         let Prototype { returns, params, .. } = callee.prototype;
-        if (results.len(), args.len()) != (returns.len(), params.len()) {
+        // A variadic parameter may have no argument.
+        let least = params.len() - usize::from(params.last().is_some_and(is_variadic));
+        if results.len() != returns.len() || !(least..=params.len()).contains(&args.len()) {
             return None;
         }
-        let signature = signature(callee.asked, returns, params);
+        let mut signature = signature(callee.asked, returns, params);
+        signature.stack += variadic_bytes(self.module, params, args);
         let mut fixed = signature.convention.fixed();
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
@@ -486,6 +579,7 @@ impl<'a> Lower<'_, 'a> {
                 self.emit_to(sass::Op::LDL, &[], &[value], &[top, Arg::Imm(offset)]);
                 offset += 4;
             }
+            let value = if self.shape(reg).0 == File::P { self.is_nonzero(value) } else { value };
             self.now.insert(reg, value);
         }
         Some(())
@@ -557,10 +651,13 @@ impl<'a> Lower<'_, 'a> {
         match arg {
             Operand::Symbol(symbol) if self.params.has(*symbol) => {
                 let words: Vec<Reg> = self.params.all(*symbol).collect();
-                (words.len() as u32 == shape(param).words())
+                (is_variadic(param) || words.len() as u32 == shape(param).words())
                     .then(|| words.into_iter().map(|r| self.read(r)).collect())
             }
-            Operand::Reg(reg) if self.shape(*reg).0 == File::R => Some(vec![self.read(*reg)]),
+            Operand::Reg(reg) => {
+                let value = self.read(*reg);
+                Some(vec![self.passed(value)])
+            }
             _ if param.ty.bits() <= 32 => {
                 let word = self.word(arg, param.ty)?;
                 let word = self.in_register(word);
@@ -577,7 +674,7 @@ impl<'a> Lower<'_, 'a> {
                 let words: Vec<Reg> = self.params.all(*symbol).collect();
                 (words.len() as u32 == shape(param).words()).then_some(words)
             }
-            Operand::Reg(reg) if self.shape(*reg).0 == File::R => Some(vec![*reg]),
+            Operand::Reg(reg) => Some(vec![*reg]),
             _ => None,
         }
     }
