@@ -87,11 +87,16 @@ impl SharedLayout {
             list.sort_unstable();
             list.dedup();
         }
-        let of = |v: &SharedVariable| users.get(&v.symbol).map_or(&[][..], |list| &list[..]);
+        // Those that no kernel reaches are together, too: whoever calls the functions of a patch may reach all.
+        let unreached = [kernels.len()];
+        let of = |v: &SharedVariable| match users.get(&v.symbol) {
+            Some(list) if !list.is_empty() => &list[..],
+            _ => &unreached[..],
+        };
         let mut order: Vec<&SharedVariable> = variables.iter().collect();
         order.sort_by_key(|v| Reverse(of(v).len()));
-        let mut taken: Vec<Vec<(u64, u64)>> = vec![Vec::new(); kernels.len()];
-        let mut sizes = vec![KernelShared { align: 1, ..KernelShared::default() }; kernels.len()];
+        let mut taken: Vec<Vec<(u64, u64)>> = vec![Vec::new(); kernels.len() + 1];
+        let mut sizes = vec![KernelShared { align: 1, ..KernelShared::default() }; kernels.len() + 1];
         for v in order {
             let mut others: Vec<(u64, u64)> = of(v).iter().flat_map(|k| taken[*k].iter().copied()).collect();
             others.sort_unstable();
