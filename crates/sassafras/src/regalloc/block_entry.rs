@@ -18,9 +18,6 @@ use smallvec::SmallVec;
 impl Allocator<'_> {
     /// Fixes the registers at the entry of a block.
     pub(super) fn enter_block(&mut self, block: Block) -> Result<(), AttemptError> {
-        for (value, _) in self.snapshot() {
-            self.assigned[value.index()] = None;
-        }
         self.files.iter_mut().for_each(RegFile::clear);
         let limit = self.limits.usable(self.block_limits.start(block));
         self.files[File::R as usize].set_limit(limit);

@@ -381,6 +381,9 @@ impl<'a> Allocator<'a> {
     }
 
     fn allocate_block(&mut self, block: Block) -> Result<(), AttemptError> {
+        for (value, _) in &self.exit_regs[self.block.index()] {
+            self.assigned[value.index()] = None;
+        }
         (self.block, self.position) = (block, 0);
         self.hints.begin_block(self.rpo_index[block.index()]);
         self.block_uses.clear();

@@ -208,15 +208,26 @@ impl Allocator<'_> {
             }
         }
         wanted.sort();
-        for (block, index, value, reg) in wanted.into_iter().rev() {
-            let words = self.function.values[value].words;
-            let mach_insts = {
-                let slot = self.slot(value);
-                self.frame_access(sass::Op::STL, slot, reg, words)
-            };
-            self.code.spill_stores += u32::from(words) * 4;
-            let at = index as usize;
-            self.code.blocks[block.index()].splice(at..at, mach_insts);
+        for stores in wanted.chunk_by(|a, b| a.0 == b.0) {
+            let block = stores[0].0.index();
+            let mut stores = stores.iter().peekable();
+            let before = std::mem::take(&mut self.code.blocks[block]);
+            let mut after = Vec::with_capacity(before.len() + stores.len());
+            for (at, mach_inst) in before.into_iter().enumerate() {
+                while let Some(store) = stores.next_if(|(_, index, ..)| *index as usize <= at) {
+                    after.extend(self.store(store.2, store.3));
+                }
+                after.push(mach_inst);
+            }
+            stores.for_each(|(.., value, reg)| after.extend(self.store(*value, *reg)));
+            self.code.blocks[block] = after;
         }
+    }
+
+    fn store(&mut self, value: Value, reg: u8) -> Vec<MachInst> {
+        let words = self.function.values[value].words;
+        self.code.spill_stores += u32::from(words) * 4;
+        let slot = self.slot(value);
+        self.frame_access(sass::Op::STL, slot, reg, words)
     }
 }
