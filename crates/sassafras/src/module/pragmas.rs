@@ -45,7 +45,8 @@ pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Re
     let is_unknown = |s: &&&str| **s != UNROLLING && !s.starts_with(PARAMETERS);
     let unknown = || strings.iter().filter(is_unknown);
     let message = |s: &&str| (Severity::Error, format!("Pragma '{s}' not supported"));
-    let compiled = functions(module).filter(|f| is_compiled(module, f, limit.relocatable));
+    let has_unknown = unknown().next().is_some();
+    let compiled = functions(module).filter(|f| has_unknown && is_compiled(module, f, limit.relocatable));
     let errors: Vec<Remark> = compiled.flat_map(|_| unknown().map(message)).collect();
     if !errors.is_empty() {
         return Err(errors);
@@ -63,15 +64,15 @@ pub fn check_module(module: &Module, limit: Limit) -> Result<Conventions, Vec<Re
 
 /// Warnings about a function's pragmas.
 pub fn warnings(module: &Module, function: &Function, relocatable: bool) -> Vec<Remark> {
-    if !is_compiled(module, function, relocatable) {
-        return Vec::new();
-    }
     let known = OF_FUNCTIONS.iter().chain(&[UNROLLING, PARAMETERS, PARAMETERS_OF_CALLS]);
     let is_known = |s: &str| known.clone().any(|k| *k == s || k.ends_with(' ') && s.starts_with(*k));
     let directives = function.directives.iter().flat_map(|d| &d.strings).map(|s| s.trim_matches('"'));
     let all = directives.chain(function.body.iter().flat_map(of_body));
-    let unknown = all.filter(|s| !is_known(s));
-    unknown.map(|s| (Severity::Warning, format!("Pragma '{s}' unsupported"))).collect()
+    let unknown: Vec<&str> = all.filter(|s| !is_known(s)).collect();
+    if unknown.is_empty() || !is_compiled(module, function, relocatable) {
+        return Vec::new();
+    }
+    unknown.iter().map(|s| (Severity::Warning, format!("Pragma '{s}' unsupported"))).collect()
 }
 
 /// Do pragmas of a loop's header forbid to unroll the loop?
