@@ -86,16 +86,17 @@ impl Facts {
         }
     }
 
-    /// Instructions have moved from the blocks of a loop to its preheader, and `copies` are new there.
+    /// Instructions have moved from the blocks of a loop to its preheader.
     fn update(&mut self, function: &Function, context: &mut Context, blocks: &[Block], hoisted: &Hoisted) {
         context.analyses.invalidate(Change::Instructions);
         let preheader = hoisted.preheader;
         self.defined_in.resize(function.values.len(), Some(preheader));
-        self.constants.resize(function.values.len(), true);
-        let mut values = FxHashSet::default();
+        self.constants.resize(function.values.len(), false);
+        let mut values = hoisted.copied.clone();
         let mut depends_on_block = false;
         for data in hoisted.insts.iter().map(|i| &function.insts[*i]) {
             depends_on_block |= divergence::depends_on_convergence(data);
+            data.results.iter().for_each(|r| self.constants[r.index()] = is_literal(data));
             data.results.iter().for_each(|r| self.defined_in[r.index()] = Some(preheader));
             values.extend(data.results.iter().copied().chain(data.uses()));
         }
@@ -113,6 +114,8 @@ impl Facts {
 struct Hoisted {
     preheader: Block,
     insts: Vec<Inst>,
+    /// The constants that were copied.
+    copied: FxHashSet<Value>,
 }
 
 /// Gives a preheader to the loops that may need one: those with an instruction whose operands are defined outside.
@@ -434,7 +437,7 @@ impl Loop<'_> {
             function.blocks[*block].insts = insts;
         }
         let insts = function.blocks[self.preheader].insts[first..].to_vec();
-        Hoisted { preheader: self.preheader, insts }
+        Hoisted { preheader: self.preheader, insts, copied: copies.into_keys().collect() }
     }
 }
 
