@@ -25,7 +25,7 @@ use crate::context::{Context, PassResult, Tuning};
 use ori::divergence::{leaves_unconverged, waits_for_warp};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
 use std::collections::BTreeMap;
 
@@ -110,7 +110,8 @@ struct RegionEnds<'a> {
 impl RegionEnds<'_> {
     fn new<'a>(cfg: &'a Cfg, regions: &[(Block, Block)]) -> RegionEnds<'a> {
         let mut ends = RegionEnds { cfg, preds: BTreeMap::new() };
-        for (_, to) in regions {
+        let mut seen = FxHashSet::default();
+        for (_, to) in regions.iter().filter(|(_, to)| seen.insert(*to)) {
             for pred in &cfg.preds[to.index()] {
                 ends.preds.insert(ends.key(*pred, *to), *pred);
             }
