@@ -8,8 +8,7 @@ use sassafras::Usage;
 /// XLA looks for the first three words.
 pub fn check_registers(functions: &[Usage], log: &Log) -> Result<(), Stop> {
     // What a function calls has limits of its own.
-    let is_over =
-        |function: &&Usage| function.callees.is_empty() && function.registers > function.max_registers;
+    let is_over = |function: &&Usage| !function.calls_others && function.registers > function.max_registers;
     match functions.iter().find(is_over) {
         Some(Usage { name, registers, max_registers, .. }) => Err(log.fatal(&format!(
             "Register allocation failed: '{name}' needs {registers} registers, {max_registers} are allowed"

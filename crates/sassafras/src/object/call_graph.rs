@@ -5,7 +5,7 @@
 //! own needs, and the linker sums them up over the lists of [`calls`]. ptxas's executables have these lists too if their
 //! functions are no clones (`-g`).
 //!
-//! Calls through a pointer reach every function whose address is taken. Costs one walk of the graph for each query.
+//! Calls through a pointer reach every function whose address is taken. Needs are summed up once, in post-order.
 
 use crate::module::data::{Data, name};
 use crate::module::pragmas::Conventions;
@@ -19,24 +19,36 @@ use rustc_hash::FxHashMap;
 pub struct CallGraph {
     callees: Vec<Vec<usize>>,
     registers: Vec<u32>,
-    frames: Vec<u32>,
     barriers: Vec<u8>,
+    stacks: Vec<Option<u32>>,
     externs: Vec<Vec<String>>,
 }
 
 impl CallGraph {
     pub fn new(compiled: &[Compiled], taken_by_data: &[String], relocatable: bool) -> CallGraph {
+        let callees = match relocatable {
+            true => vec![Vec::new(); compiled.len()],
+            false => callees(compiled, taken_by_data),
+        };
+        let order = post_order(&callees);
+        let frames: Vec<u32> = compiled.iter().map(|c| c.encoded.frame).collect();
         CallGraph {
-            callees: if relocatable {
-                vec![Vec::new(); compiled.len()]
-            } else {
-                callees(compiled, taken_by_data)
-            },
-            registers: compiled.iter().map(|c| c.encoded.registers).collect(),
-            frames: compiled.iter().map(|c| c.encoded.frame).collect(),
-            barriers: compiled.iter().map(|c| c.kernel.barriers).collect(),
+            registers: greatest(compiled.iter().map(|c| c.encoded.registers).collect(), &callees, &order),
+            barriers: greatest(compiled.iter().map(|c| c.kernel.barriers).collect(), &callees, &order),
+            stacks: stacks(&frames, &callees, &order),
             externs: compiled.iter().map(|c| externs(compiled, c)).collect(),
+            callees,
         }
+    }
+
+    /// All functions that it can call, but for itself.
+    pub fn callees(&self, of: usize) -> Vec<usize> {
+        self.reach(of).into_iter().filter(|f| *f != of).collect()
+    }
+
+    /// Does it call another function of the module?
+    pub fn calls_others(&self, of: usize) -> bool {
+        self.callees[of].iter().any(|callee| *callee != of)
     }
 
     /// All functions reachable from this one, itself first.
@@ -54,34 +66,71 @@ impl CallGraph {
     }
 
     pub fn registers(&self, of: usize) -> u32 {
-        self.reach(of).into_iter().map(|f| self.registers[f]).max().unwrap_or(0)
+        self.registers[of]
     }
 
     pub fn barriers(&self, of: usize) -> u8 {
-        self.reach(of).into_iter().map(|f| self.barriers[f]).max().unwrap_or(0)
+        self.barriers[of]
     }
 
     /// Reachable functions of other files or of the driver.
     pub fn externs(&self, of: usize) -> Vec<String> {
+        if self.externs.iter().all(Vec::is_empty) {
+            return Vec::new();
+        }
         sorted(self.reach(of).into_iter().flat_map(|f| self.externs[f].iter().cloned()).collect())
     }
 
     /// Bytes of stack; `None` where recursion makes it unknown.
     pub fn stack(&self, of: usize) -> Option<u32> {
-        self.deepest(of, &mut vec![false; self.callees.len()])
+        self.stacks[of]
     }
+}
 
-    fn deepest(&self, of: usize, active: &mut Vec<bool>) -> Option<u32> {
-        if std::mem::replace(&mut active[of], true) {
-            return None;
+/// All functions, each after those that it calls, but for calls around a cycle.
+fn post_order(callees: &[Vec<usize>]) -> Vec<usize> {
+    let mut seen = vec![false; callees.len()];
+    let mut order = Vec::new();
+    for root in 0..callees.len() {
+        let mut stack = vec![(root, 0)];
+        while let Some((function, next)) = stack.pop() {
+            if next == 0 && std::mem::replace(&mut seen[function], true) {
+                continue;
+            }
+            match callees[function].get(next) {
+                Some(&callee) => stack.extend([(function, next + 1), (callee, 0)]),
+                None => order.push(function),
+            }
         }
-        let mut below = 0;
-        for &callee in &self.callees[of] {
-            below = below.max(self.deepest(callee, active)?);
-        }
-        active[of] = false;
-        Some(self.frames[of] + below)
     }
+    order
+}
+
+/// The greatest need of each function and those that it reaches.
+fn greatest<T: Copy + Ord>(mut needs: Vec<T>, callees: &[Vec<usize>], order: &[usize]) -> Vec<T> {
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &function in order {
+            let most = callees[function].iter().map(|callee| needs[*callee]).max();
+            let most = most.filter(|most| *most > needs[function]);
+            changed |= most.is_some();
+            needs[function] = most.unwrap_or(needs[function]);
+        }
+    }
+    needs
+}
+
+/// The bytes of stack of each function with those that it calls; `None` where a cycle is reached.
+fn stacks(frames: &[u32], callees: &[Vec<usize>], order: &[usize]) -> Vec<Option<u32>> {
+    let mut stacks = vec![None; frames.len()];
+    for &function in order {
+        // A callee that comes later is on a cycle with the function.
+        let mut called = callees[function].iter().map(|callee| stacks[*callee]);
+        let below: Option<u32> = called.try_fold(0, |below, stack: Option<u32>| Some(stack?.max(below)));
+        stacks[function] = below.map(|below| frames[function] + below);
+    }
+    stacks
 }
 
 /// The adjacency lists: the functions of the module that each may call.

@@ -30,7 +30,9 @@ pub struct Usage {
     pub spill_loads: u32,
     /// Static shared memory.
     pub shared_bytes: u64,
-    /// The functions that it can call, at any depth, by their indices in the list of all.
+    /// Does it call another function of the module?
+    pub calls_others: bool,
+    /// The functions that a kernel can call, at any depth, by their indices in the list of all.
     pub callees: Vec<usize>,
     /// When the compiler began with it, and how long it took.
     pub start: Instant,
