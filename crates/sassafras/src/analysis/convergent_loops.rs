@@ -14,7 +14,7 @@
 
 use ori::divergence::region;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Terminator};
+use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Terminator, Value};
 
 pub struct ConvergentLoop {
     /// The only edge into the loop comes from here.
@@ -49,29 +49,63 @@ impl ConvergentLoop {
     }
 }
 
-/// The blocks that some threads of a warp run while others, with which they never reconverge, run code that writes
-/// uniform registers, too.
+/// The blocks that some threads of a warp run while others, with which they never reconverge, run other code, if some of
+/// them read or write uniform registers that the others write.
 pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
     let mut permanently_divergent = vec![false; function.blocks.len()];
-    for &branch in &cfg.order {
-        let Terminator::Branch { predicate, uniform: false, .. } = function.blocks[branch].end else {
-            continue;
-        };
-        if !divergence.varies(predicate) || region(cfg, branch).is_some() {
-            continue;
-        }
-        let sides: Vec<Vec<Block>> = cfg.succs[branch.index()]
-            .iter()
-            .map(|side| std::iter::once(*side).chain(cfg.reachable_from(*side, None)).collect())
-            .collect();
-        if sides.iter().all(|side: &Vec<Block>| side.iter().any(|b| writes_uniform(function, *b))) {
+    for sides in parting_branches(function, cfg, divergence) {
+        let touching = sides.iter().filter(|side| side.iter().any(|b| touches_uniform(function, *b)));
+        let is_written = sides.iter().flatten().any(|b| writes_uniform(function, *b));
+        if touching.count() > 1 && is_written {
             sides.iter().flatten().for_each(|b| permanently_divergent[b.index()] = true);
         }
     }
     permanently_divergent
 }
 
+/// By block: do the threads of a warp that run it run it together, with no others elsewhere that read or write uniform
+/// registers? A uniform register that is written there holds for all that read it later, if no block writes it that is
+/// not so.
+pub fn convergent_blocks(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
+    let mut convergent: Vec<bool> = function.blocks.keys().map(|b| !divergence.is_divergent(b)).collect();
+    for sides in parting_branches(function, cfg, divergence) {
+        let is_idle = |side: &&Vec<Block>| side.iter().all(|b| function.blocks[*b].insts.is_empty());
+        if sides.iter().filter(|side| !is_idle(side)).count() > 1 {
+            sides.iter().flatten().for_each(|b| convergent[b.index()] = false);
+        }
+    }
+    convergent
+}
+
+/// The branches at which threads part for good, with all blocks that those of each side may run.
+fn parting_branches<'a>(
+    function: &'a Function,
+    cfg: &'a Cfg,
+    divergence: &'a Divergence,
+) -> impl Iterator<Item = Vec<Vec<Block>>> + 'a {
+    let parts = |branch: &Block| match function.blocks[*branch].end {
+        Terminator::Branch { predicate, uniform: false, .. } => {
+            divergence.varies(predicate) && region(cfg, *branch).is_none()
+        }
+        _ => false,
+    };
+    let sides = |branch: Block| -> Vec<Vec<Block>> {
+        let starts = cfg.succs[branch.index()].iter();
+        starts.map(|side| std::iter::once(*side).chain(cfg.reachable_from(*side, None)).collect()).collect()
+    };
+    cfg.order.iter().copied().filter(parts).map(sides)
+}
+
 pub fn writes_uniform(function: &Function, block: Block) -> bool {
     let results = function.blocks[block].insts.iter().flat_map(|i| &function.insts[*i].results);
-    results.into_iter().any(|v| matches!(function.values[*v].file, File::UR | File::UP))
+    results.into_iter().any(|v| is_uniform(function, *v))
+}
+
+fn touches_uniform(function: &Function, block: Block) -> bool {
+    let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    writes_uniform(function, block) || insts.any(|data| data.uses().any(|v| is_uniform(function, v)))
+}
+
+fn is_uniform(function: &Function, value: Value) -> bool {
+    matches!(function.values[value].file, File::UR | File::UP)
 }
