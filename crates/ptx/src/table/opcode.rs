@@ -271,7 +271,7 @@ impl Opcode {
         let (severity, texts) = match &rule.then {
             Consequence::Error(text) => (Severity::Error, vec![self.named(text, &met)]),
             Consequence::Warning(text) => {
-                let text = self.named(text, &met).replace("$target", &target.name());
+                let text = self.named(text, &met).replace("$target", target.name());
                 (Severity::Warning, vec![text])
             }
             Consequence::Gates(gates) => {

@@ -24,7 +24,7 @@ use crate::analysis::effects;
 use crate::context::{Context, PassResult, Tuning};
 use ori::divergence::{leaves_unconverged, waits_for_warp};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator};
+use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
 use std::collections::BTreeMap;
@@ -230,7 +230,9 @@ fn forward_operands(function: &mut Function, before: &[Inst], reader: Option<Ins
             (Op::Machine(Name::PLOP3), Arg::Fixed { .. }) => function.insts[inst].args.get(2),
             _ => None,
         };
-        if let Some(from @ Arg::Use(_)) = from.copied() {
+        // What reads the fixed register has no form for uniform ones.
+        let is_general = |v: Value| matches!(function.values[v].file, File::R | File::P);
+        if let Some(from @ Arg::Use(_)) = from.copied().filter(|from| from.value().is_some_and(is_general)) {
             function.insts[reader].args[index] = from;
             copies.push(inst);
         }
