@@ -45,6 +45,8 @@ enum Value {
     Result(usize, usize),
     /// The same, whenever the instruction is executed.
     Constant(usize, usize),
+    /// The immediate of a move, whichever move it is.
+    Literal(u32),
     /// What the location held when the node began, or ended, the last time.
     AtStart(usize, Location),
     AtEnd(usize, Location),
@@ -114,7 +116,7 @@ impl Values {
         };
         match value {
             None => false,
-            Some(Value::Initial(_) | Value::Constant(..)) => true,
+            Some(Value::Initial(_) | Value::Constant(..) | Value::Literal(_)) => true,
             Some(Value::Result(index, _)) => !region.blocks.contains(&self.blocks[*index]),
             Some(Value::AtStart(node, _) | Value::AtEnd(node, _)) => !region.nodes.contains(node),
         }
@@ -216,7 +218,7 @@ impl Numbering<'_> {
             Value::Result(index, _) => self.blocks[index] == self.graph.block(node),
             Value::AtStart(at, location) => at == node && location != here,
             Value::AtEnd(at, _) => at == node,
-            Value::Initial(_) | Value::Constant(..) => false,
+            Value::Initial(_) | Value::Constant(..) | Value::Literal(_) => false,
         }
     }
 
@@ -313,6 +315,8 @@ impl Numbering<'_> {
                 if let Some(source) = copied(inst) {
                     let sources = state.registers.iter().skip(source);
                     values.iter_mut().zip(sources).for_each(|(value, source)| *value = *source);
+                } else if let ([value], Some(literal)) = (&mut values[..], literal(inst)) {
+                    *value = Value::Literal(literal);
                 } else if is_constant(inst, touches, state) {
                     let constants = written.iter().map(|register| Value::Constant(index, *register));
                     values = constants.collect();
@@ -370,6 +374,18 @@ const STACK_STARTS: [i64; 2] = [0x28, 0x37c];
 
 /// The first register that an instruction copies, if it does nothing else.
 pub fn copied(inst: &Inst) -> Option<usize> {
+    let source = moved(inst)?;
+    (source.kind == Kind::R && source.value != i64::from(RZ)).then_some(source.value as usize)
+}
+
+/// The immediate that an instruction moves to a register.
+fn literal(inst: &Inst) -> Option<u32> {
+    let source = moved(inst)?;
+    matches!(source.kind, Kind::Signed | Kind::Unsigned).then_some(source.value as u32)
+}
+
+/// The source of a move.
+fn moved(inst: &Inst) -> Option<&Operand> {
     let is_source = |(slot, _): &(&sass::Slot, &Operand)| slot.role == Role::Use;
     let sources: Vec<&Operand> = inst.operands().filter(is_source).map(|(_, operand)| operand).collect();
     let is_zero = |operand: &Operand| operand.kind == Kind::R && operand.value == i64::from(RZ);
@@ -382,9 +398,9 @@ pub fn copied(inst: &Inst) -> Option<usize> {
         _ => return None,
     };
     let is_more = [M::WIDE, M::HI, M::X].into_iter().any(|m| inst.has(m));
-    let is_plain = source.kind == Kind::R && !is_zero(source) && !is_more;
-    // A sign before the source.
-    (is_plain && !inst.to_string().contains(['-', '|', '~'])).then_some(source.value as usize)
+    // A sign before the source; that of a number is a part of it.
+    let has_sign = source.kind == Kind::R && inst.to_string().contains(['-', '|', '~']);
+    (!is_more && !has_sign).then_some(source)
 }
 
 /// Does an instruction compute the same whenever it is executed? Constant banks don't change while a kernel runs.
@@ -395,7 +411,8 @@ fn is_constant(inst: &Inst, touches: &[Touch], state: &State) -> bool {
         LDC | MOV | IADD3 | IMAD | LOP3 | SHF | LEA | PRMT | SEL | ISETP | VIADD | VIMNMX | IMNMX
     );
     let mut sources = touches.iter().filter(|touch| touch.role == Role::Use).flat_map(Touch::registers);
-    let is_known =
-        |register| index(register).is_some_and(|i| matches!(state.registers[i], Value::Constant(..)));
+    let is_known = |register| {
+        index(register).is_some_and(|i| matches!(state.registers[i], Value::Constant(..) | Value::Literal(_)))
+    };
     is_pure && sources.all(is_known)
 }
