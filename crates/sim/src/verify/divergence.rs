@@ -345,9 +345,18 @@ impl<'a> Threads<'a> {
             after.into_iter().for_each(|node| visits[node] += 1);
         }
         let nodes = |least: usize| visits.iter().enumerate().filter(move |(_, count)| **count >= least);
+        let inside: BTreeSet<usize> = divergence.sides.iter().flat_map(|side| &side.nodes).copied().collect();
+        let stops: BTreeSet<usize> = divergence.sides.iter().flat_map(|side| &side.stops).copied().collect();
         let known = self.values.as_ref().map(|values| {
             let region = Region::new(nodes(1).map(|(node, _)| node), self.graph);
-            move |node, location| values.is_from_before(node, location, &region)
+            move |node: usize, location| match (stops.first(), stops.len()) {
+                // All come from the place where they wait. What they hold there counts: where a loop begins after it, the
+                // next iteration comes there, too.
+                (Some(stop), 1) if !inside.contains(&node) => {
+                    values.leaves_from_before(*stop, location, &region)
+                }
+                _ => values.is_from_before(node, location, &region),
+            }
         });
         for (node, _) in nodes(2) {
             let is_new = |location| !known.as_ref().is_some_and(|known| known(node, location));

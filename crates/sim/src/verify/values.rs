@@ -73,8 +73,9 @@ impl Default for Changing {
 }
 
 pub struct Values {
-    /// By node, at its start; nothing if nothing is known.
+    /// By node, at its start and at its end; nothing if nothing is known.
     starts: Vec<Option<Rc<State>>>,
+    ends: Vec<Option<Rc<State>>>,
     /// By instruction: its block.
     blocks: Vec<usize>,
 }
@@ -102,14 +103,24 @@ impl Values {
         }
         let escapes = insts.iter().zip(touches).any(|(inst, touches)| names_stack(inst, touches));
         let numbering = Numbering { insts, touches, flow, graph, blocks: &blocks, escapes };
-        let starts = numbering.settle().unwrap_or_else(|| vec![None; graph.nodes.len()]);
-        Values { starts, blocks }
+        let unknown = || [vec![None; graph.nodes.len()], vec![None; graph.nodes.len()]];
+        let [starts, ends] = numbering.settle().unwrap_or_else(unknown);
+        Values { starts, ends, blocks }
     }
 
     /// Was the value that a location holds at the start of a node made outside of a region, or is it a constant? Every
     /// thread that has run in the region holds what it held before then.
     pub fn is_from_before(&self, node: usize, location: Location, region: &Region) -> bool {
-        let Some(state) = &self.starts[node] else { return false };
+        self.holds_from_before(&self.starts[node], location, region)
+    }
+
+    /// The same at the end of a node.
+    pub fn leaves_from_before(&self, node: usize, location: Location, region: &Region) -> bool {
+        self.holds_from_before(&self.ends[node], location, region)
+    }
+
+    fn holds_from_before(&self, state: &Option<Rc<State>>, location: Location, region: &Region) -> bool {
+        let Some(state) = state else { return false };
         let value = match location {
             Location::Register(register) => index(register).and_then(|index| state.registers.get(index)),
             Location::Word(word) => state.words.get(&word),
@@ -148,8 +159,8 @@ struct Numbering<'a> {
 }
 
 impl Numbering<'_> {
-    /// The states at the starts of all nodes, unless they don't settle.
-    fn settle(&self) -> Option<Vec<Option<Rc<State>>>> {
+    /// The states at the starts and at the ends of all nodes, unless they don't settle.
+    fn settle(&self) -> Option<[Vec<Option<Rc<State>>>; 2]> {
         let nodes = self.graph.nodes.len();
         let mut from = vec![Vec::new(); nodes];
         for (node, to) in self.graph.to.iter().enumerate() {
@@ -182,7 +193,7 @@ impl Numbering<'_> {
                 }
             }
             if is_settled {
-                return Some(starts);
+                return Some([starts, ends]);
             }
         }
         None
