@@ -351,6 +351,15 @@ pub(crate) mod tests {
     use super::*;
     use crate::function::{Edge, File, Terminator};
 
+    /// Numbers below a bound, the same in every run.
+    pub(crate) fn random() -> impl FnMut(u32) -> u32 {
+        let mut state = 1u64;
+        move |below| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((state >> 33) as u32) % below
+        }
+    }
+
     /// A function whose blocks have the given successors.
     pub fn graph(edges: &[&[u32]]) -> Function {
         let mut f = Function::new("t");
@@ -391,11 +400,7 @@ pub(crate) mod tests {
     /// cannot be reached, or reaches no end.
     #[test]
     fn dominance_is_what_paths_say() {
-        let mut state = 1u64;
-        let mut random = |below: u32| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((state >> 33) as u32) % below
-        };
+        let mut random = random();
         for _ in 0..2000 {
             let n = 2 + random(9);
             let mut targets = || (0..random(3)).map(|_| 1 + random(n - 1)).collect::<Vec<u32>>();

@@ -300,11 +300,7 @@ mod tests {
     /// The forest agrees with the definition, block by block, on generated graphs.
     #[test]
     fn bodies_are_the_natural_loops() {
-        let mut state = 1u64;
-        let mut random = |below: u32| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((state >> 33) as u32) % below
-        };
+        let mut random = crate::cfg::tests::random();
         for _ in 0..2000 {
             let n = 2 + random(9);
             let mut targets = || (0..random(3)).map(|_| 1 + random(n - 1)).collect::<Vec<u32>>();

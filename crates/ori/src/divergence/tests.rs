@@ -301,11 +301,7 @@ fn region_by_search(cfg: &Cfg, branch: Block) -> Option<(Block, Block)> {
 
 #[test]
 fn regions_are_those_of_the_definition() {
-    let mut state = 1u64;
-    let mut random = |below: u32| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((state >> 33) as u32) % below
-    };
+    let mut random = crate::cfg::tests::random();
     let mut found = 0;
     for round in 0..20_000 {
         let n = 3 + random(12);

@@ -13,9 +13,10 @@
 //! ```
 //!
 //! Where the warp is convergent anyway, nothing has to reconverge it: `WARPSYNC.ALL` is removed where no thread has
-//! diverged or another one stands on every path since, and so is a collective of all threads (`WARPSYNC.COLLECTIVE.ALL` to `ENDCOLLECTIVE`). One of the threads of a mask becomes
-//! `WARPSYNC.EXCLUSIVE`, as in ptxas's code: those of each mask run up to `BSYNC` by themselves. Where threads come
-//! from a trap, `WARPSYNC.ALL` stays: a debugger lets them go on one by one.
+//! diverged or another one stands on every path since, and so is a collective of all threads (`WARPSYNC.COLLECTIVE.ALL`
+//! to `ENDCOLLECTIVE`). One of the threads of a mask becomes `WARPSYNC.EXCLUSIVE`, as in ptxas's code: those of each mask
+//! run up to `BSYNC` by themselves. Where threads come from a trap, `WARPSYNC.ALL` stays: a debugger lets them go on one
+//! by one.
 //!
 //! Afterwards a region is entered once and left by every thread that entered. Cost: linear, times the logarithm of the
 //! predecessors of a region's end.

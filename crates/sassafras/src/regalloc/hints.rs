@@ -16,7 +16,8 @@
 //!
 //! Values that are live where such a value is defined avoid the register that it wants: the first word of a pack that
 //! gets a register reserves a window for the whole tuple within the block, and the registers of a loop's parameters are
-//! reserved for their next values within the loop. Values that live across a routine avoid what it clobbers. Hints are preferences only: correctness never depends on them.
+//! reserved for their next values within the loop. Values that live across a routine avoid what it clobbers. Hints are
+//! preferences only: correctness never depends on them.
 //!
 //! One pass over the code, backward. A choice of a register looks at the reservations of the loops around it.
 
