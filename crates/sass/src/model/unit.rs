@@ -80,20 +80,26 @@ impl Unit {
     }
 
     /// Sources in the unit's own file are read late: a read or a write scoreboard tells when.
+    ///
+    /// BAR reads the number of its barrier and of its threads late, too: in `L: bar.sync r; add r, r, 32; bra L` and its
+    /// other forms with registers, ptxas's add waits for a scoreboard on every target. A kernel of
+    /// CUTLASS (ping-pong) hung on an H200 while the instruction after a BAR wrote its register.
     pub fn reads_late(self) -> bool {
-        self.writes_late()
+        self.writes_late() || self == Unit::Barrier
     }
 
     /// A later instruction of `later` reads its sources after an earlier one of `self` has read its own.
     ///
-    /// LDC keeps no order: in ptxas's code for six targets, all 731 instructions that load over the address of an
+    /// BAR keeps none that is known: of `bar.arrive` with registers ptxas gives each its own scoreboard. LDC keeps no
+    /// order: in ptxas's code for six targets, all 731 instructions that load over the address of an
     /// earlier LDC have waited for that very one; an H200 was seen to find the later result in it.
     pub fn reads_before(self, later: Unit) -> bool {
         let queue = |unit| match unit {
             Unit::Shared | Unit::Memory | Unit::Barrier | Unit::Transpose => Unit::Memory,
             unit => unit,
         };
-        self.reads_late() && self != Unit::Special && queue(self) == queue(later)
+        let keeps_order = !matches!(self, Unit::Special | Unit::Barrier);
+        self.reads_late() && keeps_order && queue(self) == queue(later)
     }
 
     /// A later instruction of `later` returns after an earlier one of `self`. MOVM is in the queue of shared memory:
