@@ -11,8 +11,10 @@
 //! * A branch on a varying value makes the blocks of its region, up to the point of reconvergence, divergent. The
 //!   parameters of these blocks and of the region's end vary (sync dependence): they tell from which predecessor a
 //!   thread came, and in which iteration.
-//! * Threads need not be converged after a call, a loop with `YIELD`, or a sleep: all that follows is divergent. A
-//!   device function may have been called by part of the warp.
+//! * Threads need not be converged after a call, a loop with `YIELD`, or a sleep of part of the warp: all that follows is
+//!   divergent. A device function may have been called by part of the warp.
+//! * All threads that look at the phase of one `mbarrier` together see the same, and so does not diverge a group that
+//!   branches on what it sees: no region reconverges it. The groups of a divergent block may see different phases.
 //!
 //! Cost: the number of iterations is bounded by the divergent branches; each is linear in the function. Regions are
 //! found once for each graph, inner ones first, so that a search skips those inside as a whole.
@@ -29,6 +31,8 @@ use sass::{Class, M};
 pub struct Divergence {
     varying: ValueSet,
     divergent: Vec<bool>,
+    /// Blocks that may run after the warp was left unconverged.
+    unconverged: Vec<bool>,
     /// Blocks whose parameters vary, whatever their arguments are.
     joins: Vec<bool>,
     /// The end of a region that each divergent block is in.
@@ -39,6 +43,22 @@ pub struct Divergence {
     pub regions: Vec<(Block, Block)>,
 }
 
+/// How much of a branch is known so far.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Seen {
+    No,
+    /// Groups of threads may take different edges, each group one.
+    Groups,
+    /// Threads of a group may.
+    Threads,
+}
+
+impl Seen {
+    fn of(splits: bool) -> Seen {
+        if splits { Seen::Threads } else { Seen::Groups }
+    }
+}
+
 impl Divergence {
     /// Computes it.
     pub fn new(function: &Function, cfg: &Cfg) -> Divergence {
@@ -46,13 +66,14 @@ impl Divergence {
         let mut all = Divergence {
             varying: ValueSet::new(function.values.len()),
             divergent: vec![false; blocks],
+            unconverged: vec![false; blocks],
             joins: vec![false; blocks],
             end: vec![None; blocks],
             closed: vec![false; blocks],
             regions: Vec::new(),
         };
         all.mark_unconverged(function, cfg);
-        let mut seen = vec![false; blocks];
+        let mut seen = vec![Seen::No; blocks];
         while all.propagate(function, cfg, &mut seen) {}
         // Each once, in the order of its first branch.
         let mut known = FxHashSet::default();
@@ -81,14 +102,32 @@ impl Divergence {
             if !self.is_divergent(block)
                 && function.blocks[block].insts.iter().any(|i| leaves_unconverged(&function.insts[*i]))
             {
-                let rest = cfg.reachable_from(block, None);
-                std::iter::once(block).chain(rest).for_each(|b| self.divergent[b.index()] = true);
+                self.mark_unconverged_from(cfg, block);
             }
         }
     }
 
+    /// Marks the block and all that may run after it divergent; was any of them convergent?
+    fn mark_unconverged_from(&mut self, cfg: &Cfg, block: Block) -> bool {
+        if std::mem::replace(&mut self.unconverged[block.index()], true) {
+            return false;
+        }
+        let rest = cfg.reachable_from(block, None);
+        let mut changed = false;
+        for b in std::iter::once(block).chain(rest) {
+            self.unconverged[b.index()] = true;
+            changed |= !std::mem::replace(&mut self.divergent[b.index()], true);
+        }
+        changed
+    }
+
+    /// Does the whole warp fall asleep and wake up together?
+    fn sleeps_as_one(&self, data: &InstData, block: Block) -> bool {
+        !self.is_divergent(block) && !data.guard.as_ref().is_some_and(|g| self.varies(g.predicate))
+    }
+
     /// Visits every block once; did that find something new? `seen` are the branches whose region is known.
-    fn propagate(&mut self, function: &Function, cfg: &Cfg, seen: &mut [bool]) -> bool {
+    fn propagate(&mut self, function: &Function, cfg: &Cfg, seen: &mut [Seen]) -> bool {
         let mut changed = false;
         for &block in &cfg.order {
             let data = &function.blocks[block];
@@ -100,6 +139,9 @@ impl Divergence {
                 if self.is_varying(inst, block) {
                     inst.results.iter().for_each(|r| changed |= self.vary(*r));
                 }
+                if sleeps(inst) && !self.sleeps_as_one(inst, block) {
+                    changed |= self.mark_unconverged_from(cfg, block);
+                }
             }
             for edge in data.end.edges() {
                 for (param, arg) in function.blocks[edge.to].params.iter().zip(&edge.args) {
@@ -108,10 +150,14 @@ impl Divergence {
             }
             if let Terminator::Branch { predicate, uniform: false, .. } = data.end
                 && self.varies(predicate)
-                && !std::mem::replace(&mut seen[block.index()], true)
             {
-                self.diverge(function, cfg, block);
-                changed = true;
+                let splits = !self.is_phase(function, block, predicate);
+                let known = &mut seen[block.index()];
+                if *known < Seen::of(splits) {
+                    *known = Seen::of(splits);
+                    self.diverge(function, cfg, block, splits);
+                    changed = true;
+                }
             }
         }
         changed
@@ -145,10 +191,21 @@ impl Divergence {
             }
     }
 
-    /// The threads of a branch take different edges.
-    fn diverge(&mut self, function: &Function, cfg: &Cfg, branch: Block) {
+    /// Is it the phase of a barrier as the threads that run the block together see it, once or again after a sleep?
+    fn is_phase(&self, function: &Function, block: Block, value: Value) -> bool {
+        let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+        let Some(data) = insts.find(|data| data.results.contains(&value)) else { return false };
+        let uses = data.args.iter().filter_map(|a| a.value());
+        let guard = data.guard.iter().flat_map(|g| g.else_values.iter().copied().chain([g.predicate]));
+        is_phase_check(data)
+            && !uses.into_iter().any(|v| self.varies(v))
+            && guard.into_iter().all(|v| v != value && self.is_phase(function, block, v))
+    }
+
+    /// The threads of a branch take different edges: those of a group (`splits`), or only those of different groups.
+    fn diverge(&mut self, function: &Function, cfg: &Cfg, branch: Block, splits: bool) {
         let region = region(function, cfg, branch);
-        self.regions.extend(region);
+        self.regions.extend(region.filter(|_| splits));
         // Is it inside of a region that has been marked, and does not end before this one? Then all of this one is.
         let is_marked = |end: Block| region.is_some_and(|(_, to)| cfg.post_dominates(end, to));
         if self.closed[branch.index()] || self.end[branch.index()].is_some_and(is_marked) {
@@ -169,14 +226,24 @@ impl Divergence {
     }
 }
 
-/// May threads that run it together go on one after the other? No convergence barrier brings them together again: it lets
-/// those who wait go on without those who sleep.
+/// May threads that run it together go on one after the other?
 pub fn leaves_unconverged(data: &InstData) -> bool {
     match data.op {
         Op::Pseudo(op) => matches!(op, Pseudo::Call | Pseudo::Entry),
         Op::Generic(_) => false,
-        Op::Machine(op) => matches!(op, sass::Op::YIELD | sass::Op::NANOSLEEP),
+        Op::Machine(op) => op == sass::Op::YIELD,
     }
+}
+
+/// Does it suspend the threads that run it? A warp that sleeps as a whole wakes up as a whole. If part of it sleeps, no
+/// convergence barrier brings it together again: it lets those who wait go on without those who sleep.
+pub fn sleeps(data: &InstData) -> bool {
+    data.op == Op::Machine(sass::Op::NANOSLEEP)
+}
+
+/// A look at the phase of an `mbarrier`; one that arrives there gets a state of its own.
+pub fn is_phase_check(data: &InstData) -> bool {
+    data.op == Op::Machine(sass::Op::SYNCS) && data.modifiers.contains(&M::PHASECHK)
 }
 
 /// Does it wait for all threads of the warp that haven't exited, and nothing else?
@@ -209,8 +276,7 @@ fn source(op: sass::Op, data: &InstData) -> Source {
         R2UR if finds_differences(data) => Source::Thread,
         R2UR => Source::Warp,
         SHFL if is_broadcast(data) => Source::Warp,
-        // A look at a barrier; one that arrives there gets a state of its own.
-        SYNCS if data.modifiers.contains(&M::PHASECHK) => Source::Warp,
+        SYNCS if is_phase_check(data) => Source::Warp,
         FSWZADD | SHFL | MATCH | ELECT | CS2UR => Source::Thread,
         _ => match sass::Form::of(op).first().map(|form| form.class) {
             Some(

@@ -197,6 +197,8 @@ fn find_outermost(outermost: &mut [LoopId], mut id: LoopId) -> LoopId {
 pub struct Cycle {
     /// The target of the edge.
     pub header: Block,
+    /// Its source.
+    pub latch: Block,
     inside: Vec<bool>,
 }
 
@@ -215,7 +217,7 @@ pub fn cycles(cfg: &Cfg) -> Vec<Cycle> {
     for &latch in &cfg.order {
         let retreats = |h: &&Block| rpo_index[h.index()] <= rpo_index[latch.index()];
         for &header in cfg.succs[latch.index()].iter().filter(retreats) {
-            cycles.push(Cycle { header, inside: cfg.leading_to(header, &[latch]) });
+            cycles.push(Cycle { header, latch, inside: cfg.leading_to(header, &[latch]) });
         }
     }
     cycles

@@ -23,7 +23,7 @@
 
 use crate::analysis::effects;
 use crate::context::{Context, PassResult, Tuning};
-use ori::divergence::{leaves_unconverged, waits_for_warp};
+use ori::divergence::{leaves_unconverged, sleeps, waits_for_warp};
 use ori::entity::Entity;
 use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -57,7 +57,7 @@ fn remove_redundant_warpsync(function: &mut Function, cfg: &Cfg, divergence: &Di
         insts.retain(|inst| {
             let data = &function.insts[*inst];
             let is_redundant = is_converged && waits_for_warp(data);
-            is_converged = is_converged_after(data, is_converged);
+            is_converged = is_converged_after(data, divergence, is_converged);
             !is_redundant
         });
         function.blocks[block].insts = insts;
@@ -81,7 +81,8 @@ fn converged_at_start(function: &Function, cfg: &Cfg, divergence: &Divergence) -
             let start = never_diverged || !preds.is_empty() && preds.iter().all(|b| ends[b.index()]);
             let data = &function.blocks[block];
             let insts = data.insts.iter().map(|i| &function.insts[*i]);
-            let last = insts.fold(start, |is_converged, data| is_converged_after(data, is_converged));
+            let last =
+                insts.fold(start, |is_converged, data| is_converged_after(data, divergence, is_converged));
             let parts = matches!(data.end, Terminator::Branch { predicate, uniform: false, .. }
                 if divergence.varies(predicate));
             let end = last && !parts;
@@ -92,11 +93,13 @@ fn converged_at_start(function: &Function, cfg: &Cfg, divergence: &Divergence) -
     starts
 }
 
-fn is_converged_after(data: &InstData, before: bool) -> bool {
+fn is_converged_after(data: &InstData, divergence: &Divergence, before: bool) -> bool {
     if waits_for_warp(data) {
         return true;
     }
-    let separates = matches!(data.op, Op::Machine(Name::WARPSYNC | Name::BPT));
+    let is_for_some = || data.guard.as_ref().is_some_and(|guard| divergence.varies(guard.predicate));
+    let separates =
+        matches!(data.op, Op::Machine(Name::WARPSYNC | Name::BPT)) || sleeps(data) && is_for_some();
     before && !separates && !leaves_unconverged(data)
 }
 

@@ -3,8 +3,9 @@
 //! A thread that has won a lock may be at a convergence barrier, after the loop in which the others still wait for it.
 //! `YIELD` lets it run. As ptxas does, at every level and on every target, a loop gets one at its header if a divergent
 //! exit depends on a strong read in the loop: a volatile, relaxed or acquire load, an atomic, or a look at an
-//! `mbarrier`, in global or shared memory. Counted loops and loops that all threads leave at once get none. A device
-//! function begins with one if it has any strong read: its caller may call it in a loop.
+//! `mbarrier`, in global or shared memory. Counted loops and loops that all threads leave at once get none, nor do those
+//! that sleep in every iteration, or until the barrier wakes them: threads that sleep let others run. A device function
+//! begins with one if it has any strong read: its caller may call it in a loop.
 //!
 //! A loop is the cycle of one retreating edge, not a natural loop: threads that `continue` because of a strong read wait
 //! for others though no edge leaves the natural loop there, and irreducible loops spin, too.
@@ -19,6 +20,7 @@
 //! loop and repetition.
 
 use crate::context::{Context, PassResult};
+use ori::divergence::{is_phase_check, sleeps};
 use ori::entity::Entity;
 use ori::loops::cycles;
 use ori::{Arg, Block, Cfg, Change, Cycle, Divergence, Function, InstData, Op, Pseudo, Terminator, Value};
@@ -68,6 +70,13 @@ fn has_strong_reads(function: &Function) -> bool {
 /// Does a divergent exit of the loop depend on a strong read in it?
 fn is_spin_loop(function: &Function, cfg: &Cfg, divergence: &Divergence, l: &Cycle) -> bool {
     let inside = |b: &Block| l.contains(*b);
+    let sleeps_always = |b: &&Block| {
+        let mut insts = function.blocks[**b].insts.iter().map(|i| &function.insts[*i]);
+        inside(b) && cfg.dominates(**b, l.latch) && insts.any(|data| sleeps(data) && data.guard.is_none())
+    };
+    if cfg.order.iter().any(|b| sleeps_always(&b)) {
+        return false;
+    }
     let exits = cfg.order.iter().filter(|b| inside(b)).filter_map(|b| match function.blocks[*b].end {
         Terminator::Branch { predicate, uniform: false, .. }
             if divergence.varies(predicate) && !cfg.succs[b.index()].iter().all(inside) =>
@@ -87,7 +96,8 @@ fn depends_on_strong_read(function: &Function, cfg: &Cfg, l: &Cycle, mut worklis
     for &block in cfg.order.iter().filter(|b| l.contains(**b)) {
         let data = &function.blocks[block];
         for inst in &data.insts {
-            function.insts[*inst].results.iter().for_each(|r| definition[r.index()] = Some(*inst));
+            let results = &function.insts[*inst].results;
+            results.iter().for_each(|r| definition[r.index()] = Some((block, *inst)));
         }
         data.params.iter().enumerate().for_each(|(i, p)| parameter[p.index()] = Some((block, i)));
     }
@@ -96,9 +106,9 @@ fn depends_on_strong_read(function: &Function, cfg: &Cfg, l: &Cycle, mut worklis
         if std::mem::replace(&mut seen[value.index()], true) {
             continue;
         }
-        if let Some(inst) = definition[value.index()] {
+        if let Some((block, inst)) = definition[value.index()] {
             let data = &function.insts[inst];
-            if function.awaited.contains(&value) || is_atomic(data) {
+            if function.awaited.contains(&value) || is_atomic(data) && !is_timed_wait(function, block, data) {
                 return true;
             }
             worklist.extend(data.uses());
@@ -124,6 +134,14 @@ fn is_atomic(data: &InstData) -> bool {
     use sass::Op::{ATOM, ATOMG, ATOMS, SUATOM, SYNCS};
     let is_retried = data.modifiers.contains(&sass::M::SPIN);
     !is_retried && matches!(data.op, Op::Machine(ATOM | ATOMG | ATOMS | SUATOM | SYNCS))
+}
+
+/// A look at the phase of an `mbarrier` that is followed or preceded by a sleep, from which the barrier wakes the thread.
+fn is_timed_wait(function: &Function, block: Block, data: &InstData) -> bool {
+    let until = data.guard.as_ref().map(|g| g.predicate).or(data.results.first().copied());
+    let is_woken = |d: &InstData| sleeps(d) && d.guard.as_ref().map(|g| g.predicate) == until;
+    let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    is_phase_check(data) && insts.any(is_woken)
 }
 
 /// At the start of a block, after `Entry`.

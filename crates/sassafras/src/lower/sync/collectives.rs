@@ -13,7 +13,7 @@ use crate::lower::Lower;
 use crate::lower::build::{NOT_PT, PT, RZ, constant};
 use crate::lower::instruction::Ins;
 use crate::module::setmaxnreg::{self, Reconfiguration};
-use ori::divergence::{leaves_unconverged, waits_for_warp};
+use ori::divergence::{leaves_unconverged, sleeps, waits_for_warp};
 use ori::{Arg, Edge, File, InstData, Terminator, Value};
 use ptx::Type;
 use ptx::ast::Operand;
@@ -184,7 +184,8 @@ impl<'a> Lower<'_, 'a> {
     pub(crate) fn converge_warp(&mut self) {
         let code = &self.kernel.code;
         let mut insts = code.blocks[self.block].insts.iter().rev().map(|i| &code.insts[*i]);
-        let is_event = |d: &&InstData| leaves_unconverged(d) || d.op == ori::Op::Machine(Op::WARPSYNC);
+        let is_event =
+            |d: &&InstData| leaves_unconverged(d) || sleeps(d) || d.op == ori::Op::Machine(Op::WARPSYNC);
         if !insts.find(is_event).is_some_and(waits_for_warp) {
             self.wait_for_warp();
         }
