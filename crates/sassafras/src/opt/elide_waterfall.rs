@@ -1,12 +1,13 @@
 //! Waterfall loop elision: an operation of the warp that one elected thread asks for needs no waterfall loop.
 //!
 //! Lowering puts an operation of the warp into a loop over the threads that ask for it (`lower/sync/waterfall.rs`),
-//! because each may have its own operands. Kernels ask for tensor copies from an elected thread, and there
+//! because each may have its own operands. Kernels ask for tensor copies and initialize barriers from an elected thread:
 //!
-//! * the loop has one iteration;
-//! * operands that all threads share need no thread in particular, and others are read from the one that asks: the branch
-//!   goes away, `R2UR` of a varying value is guarded by the predicate of the asking thread, and the operation by a vote
-//!   of whether there is one (`VOTEU.ANY`), as ptxas has it.
+//! * A block that only threads reach for which such a predicate holds runs with one thread at a time: it elects itself,
+//!   and `R2UR` gives it its own word. The branches of the loop are jumps.
+//! * If the loop is all that the predicate guards, the branch goes away, too: operands that all threads share need no
+//!   thread in particular, `R2UR` of a varying value is guarded by the predicate of the asking thread, and the operation
+//!   by a vote of whether there is one (`VOTEU.ANY`), as ptxas has it.
 //!
 //! ```text
 //!   branch v6, before, rest                v15:UP = VOTEU.ANY v6
@@ -26,30 +27,50 @@ use ori::{
     Arg, Block, Cfg, Change, Cursor, Divergence, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo,
     Terminator, Value,
 };
+use rustc_hash::FxHashMap;
 use sass::{M, Op as Name};
 use smallvec::smallvec;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = context.analyses.cfg(function);
-    let loops: Vec<Waterfall> = cfg.order.iter().filter_map(|b| Waterfall::at(function, &cfg, *b)).collect();
-    if loops.is_empty() {
+    let elects =
+        |b: &Block| function.blocks[*b].insts.iter().any(|i| is_machine(&function.insts[*i], Name::ELECT));
+    if !cfg.order.iter().any(elects) {
         return Ok(Change::Nothing);
     }
+    let loops: Vec<Waterfall> = cfg.order.iter().filter_map(|b| Waterfall::at(function, &cfg, *b)).collect();
     let divergence = context.analyses.divergence(function);
     let definitions = context.analyses.definitions(function);
-    let depth = context.tuning.waterfall_conjunctions as usize;
-    let is_elected = |l: &&Waterfall| holds_for_one(function, &definitions, l.asks, depth);
-    let elected: Vec<&Waterfall> = loops.iter().filter(is_elected).filter(|_| context.fuel.burn()).collect();
-    for waterfall in &elected {
-        match waterfall.is_guardable(function) {
-            true => waterfall.guard(function, &divergence),
-            false => waterfall.run_once(function),
+    let elected =
+        Elected { function, definitions: &definitions, depth: context.tuning.waterfall_conjunctions };
+    let is_guardable =
+        |l: &&Waterfall| elected.holds_for_one(l.asks, true, elected.depth) && l.is_guardable(function);
+    let guardable: Vec<&Waterfall> =
+        loops.iter().filter(is_guardable).filter(|_| context.fuel.burn()).collect();
+    let known = elected.known_to_one(&cfg, &elected.run_by_one(&cfg));
+    guardable.iter().for_each(|waterfall| waterfall.guard(function, &divergence));
+    let mut has_changed = !guardable.is_empty();
+    for &block in &cfg.order {
+        let Terminator::Branch { predicate, negated, ref yes, ref no, .. } = function.blocks[block].end
+        else {
+            continue;
+        };
+        if let Some(holds) = known.get(&predicate)
+            && context.fuel.burn()
+        {
+            let taken = if *holds != negated { yes } else { no };
+            function.blocks[block].end = Terminator::Jump(taken.clone());
+            has_changed = true;
         }
     }
-    Ok(Change::ControlFlow.when(!elected.is_empty()))
+    Ok(Change::ControlFlow.when(has_changed))
 }
 
-/// The blocks of a waterfall loop.
+fn is_machine(data: &InstData, op: Name) -> bool {
+    data.op == Op::Machine(op)
+}
+
+/// The blocks of a waterfall loop that is all that a branch guards.
 struct Waterfall {
     /// The predicate of the threads that go to the preheader; the others go to `rest`.
     asks: Value,
@@ -140,13 +161,6 @@ impl Waterfall {
         let guard = Guard { predicate: self.asks, negated: false, else_values: smallvec![undef] };
         function.insts[inst].guard = Some(guard);
     }
-
-    /// One iteration in place of the loop.
-    fn run_once(&self, function: &mut Function) {
-        function.blocks[self.header].insts.clear();
-        function.blocks[self.header].end = Terminator::Jump(Edge::to(self.body));
-        function.blocks[self.latch].end = Terminator::Jump(Edge::to(self.exit));
-    }
 }
 
 /// The successors of a block if a predicate holds, and if not.
@@ -166,35 +180,133 @@ fn has_uniform_guard(data: &InstData) -> bool {
     data.guard.is_none() && data.results.is_empty() && forms.iter().all(|form| form.guard == sass::Kind::V)
 }
 
-/// Does a predicate hold for one thread of the warp at most?
-fn holds_for_one(
-    function: &Function,
-    definitions: &[Option<(Block, Inst)>],
-    value: Value,
-    depth: usize,
-) -> bool {
-    let Some((block, inst)) = definitions[value.index()] else { return false };
-    let data = &function.insts[inst];
-    let one = |arg: &Arg| match arg {
-        Arg::Use(u) => u.is_plain() && depth > 0 && holds_for_one(function, definitions, u.value, depth - 1),
-        _ => false,
-    };
-    if data.guard.is_some() || data.results.first() != Some(&value) {
-        return false;
-    }
-    match data.op {
-        Op::Machine(Name::ELECT) => {
-            let mut pairs = function.blocks[block].insts.windows(2);
-            let before = pairs.find(|pair| pair[1] == inst).map(|pair| &function.insts[pair[0]]);
-            before.is_some_and(waits_for_warp)
+/// What elections say about a function.
+struct Elected<'a> {
+    function: &'a Function,
+    definitions: &'a [Option<(Block, Inst)>],
+    /// How many conjunctions are looked through.
+    depth: u32,
+}
+
+impl Elected<'_> {
+    /// The blocks that one thread of a warp runs at a time: those dominated by an edge that only an elected thread takes.
+    fn run_by_one(&self, cfg: &Cfg) -> Vec<bool> {
+        let mut by_one = vec![false; self.function.blocks.len()];
+        for &block in &cfg.order {
+            let Some(above) = cfg.idom(block) else { continue };
+            by_one[block.index()] = by_one[above.index()]
+                || cfg.preds[block.index()][..] == [above] && self.is_taken_by_one(above, block);
         }
-        Op::Machine(Name::PLOP3) => {
-            let [Arg::True(_), a, b, c, Arg::Imm(table), _] = &data.args[..] else { return false };
-            // The rows of the table in which each of the three holds.
-            let rows = [(a, 0xf0), (b, 0xcc), (c, 0xaa_i64)];
-            rows.iter().any(|(arg, rows)| table & !rows & 0xff == 0 && one(arg))
-        }
-        Op::Machine(Name::ISETP) => data.modifiers.contains(&M::AND) && data.args.last().is_some_and(one),
-        _ => false,
+        by_one
     }
+
+    /// Does one thread at most take the edge?
+    fn is_taken_by_one(&self, from: Block, to: Block) -> bool {
+        let Terminator::Branch { predicate, negated, yes, no, .. } = &self.function.blocks[from].end else {
+            return false;
+        };
+        yes.to != no.to && self.holds_for_one(*predicate, (yes.to == to) != *negated, self.depth)
+    }
+
+    /// The predicates that are known where one thread computes them: it is elected, and has the word that it reads.
+    fn known_to_one(&self, cfg: &Cfg, by_one: &[bool]) -> FxHashMap<Value, bool> {
+        let mut known = FxHashMap::default();
+        for inst in
+            cfg.order.iter().filter(|b| by_one[b.index()]).flat_map(|b| &self.function.blocks[*b].insts)
+        {
+            let data = &self.function.insts[*inst];
+            let (None, Op::Machine(op), [result, ..]) = (&data.guard, data.op, &data.results[..]) else {
+                continue;
+            };
+            let holds = match op {
+                Name::ELECT => (data.args[..] == [Arg::True(true)]).then_some(true),
+                // The predicate of the threads that have another word.
+                Name::R2UR if data.results.len() == 2 => Some(false),
+                Name::ISETP => self.compares_with_itself(data, &known).then_some(true),
+                Name::PLOP3 => combined(data, &known),
+                _ => None,
+            };
+            known.extend(holds.map(|holds| (*result, holds)));
+        }
+        known
+    }
+
+    /// Is it `ISETP.EQ.AND x, R2UR x`, and whatever else it asks for holds?
+    fn compares_with_itself(&self, data: &InstData, known: &FxHashMap<Value, bool>) -> bool {
+        let is_equality = data.modifiers[..] == [M::EQ, M::U32, M::AND];
+        let [Arg::True(true), word, Arg::Use(first), and] = &data.args[..] else { return false };
+        let defines =
+            |value: Value| self.definitions[value.index()].map(|(_, inst)| &self.function.insts[inst]);
+        let is_own = |d: &InstData| match (d.op, &d.guard, &d.args[..]) {
+            (Op::Machine(Name::R2UR), None, [read]) => read == word,
+            (Op::Machine(Name::UMOV), None, [constant @ Arg::Imm(_)]) => {
+                let is_moved =
+                    |d: &InstData| is_machine(d, Name::MOV) && d.guard.is_none() && d.args[..] == [*constant];
+                word.value().and_then(defines).is_some_and(is_moved)
+            }
+            _ => false,
+        };
+        is_equality
+            && first.is_plain()
+            && predicate(and, known) == Some(true)
+            && defines(first.value).is_some_and(is_own)
+    }
+
+    /// Does a predicate have this value for one thread of the warp at most?
+    fn holds_for_one(&self, predicate: Value, wanted: bool, depth: u32) -> bool {
+        let Some((block, inst)) = self.definitions[predicate.index()] else { return false };
+        let data = &self.function.insts[inst];
+        let one = |arg: &Arg, wanted: bool| match arg {
+            Arg::Use(u) => depth > 0 && self.holds_for_one(u.value, wanted != u.negated, depth - 1),
+            _ => false,
+        };
+        if data.guard.is_some() || data.results.first() != Some(&predicate) {
+            return false;
+        }
+        match data.op {
+            Op::Machine(Name::ELECT) => wanted && self.elects_of_all(block, inst),
+            Op::Machine(Name::PLOP3) => {
+                let [Arg::True(true), a, b, c, Arg::Imm(table), _] = &data.args[..] else { return false };
+                // The rows of the table in which each of the three holds.
+                let rows = [(a, 0xf0), (b, 0xcc), (c, 0xaa_i64)];
+                let possible = rows.iter().fold(0xff, |all, (arg, rows)| match arg {
+                    Arg::True(true) => all & rows,
+                    Arg::True(false) => all & !rows,
+                    _ => all,
+                });
+                let table = if wanted { *table } else { !table } & possible;
+                rows.iter().any(|(arg, rows)| {
+                    table & !rows == 0 && one(arg, true) || table & rows == 0 && one(arg, false)
+                })
+            }
+            Op::Machine(Name::ISETP) => {
+                let joins = if wanted { M::AND } else { M::OR };
+                data.modifiers.contains(&joins) && data.args.last().is_some_and(|arg| one(arg, wanted))
+            }
+            _ => false,
+        }
+    }
+
+    /// Is it an election right after the whole warp has converged?
+    fn elects_of_all(&self, block: Block, inst: Inst) -> bool {
+        let mut pairs = self.function.blocks[block].insts.windows(2);
+        let before = pairs.find(|pair| pair[1] == inst).map(|pair| &self.function.insts[pair[0]]);
+        before.is_some_and(waits_for_warp)
+    }
+}
+
+/// A predicate operand, if it is known.
+fn predicate(arg: &Arg, known: &FxHashMap<Value, bool>) -> Option<bool> {
+    match arg {
+        Arg::True(holds) => Some(*holds),
+        Arg::Use(u) => known.get(&u.value).map(|holds| *holds != u.negated),
+        _ => None,
+    }
+}
+
+/// The first result of a `PLOP3` of known predicates.
+fn combined(data: &InstData, known: &FxHashMap<Value, bool>) -> Option<bool> {
+    let [Arg::True(true), a, b, c, Arg::Imm(table), _] = &data.args[..] else { return None };
+    let [a, b, c] = [predicate(a, known)?, predicate(b, known)?, predicate(c, known)?].map(u32::from);
+    Some(table >> (4 * a + 2 * b + c) & 1 != 0)
 }

@@ -303,9 +303,14 @@ fn is_guardable(data: &InstData) -> bool {
     data.results.len() <= 1 && (is_access && effects::is_plain_access(data) || is_atomic(data))
 }
 
+/// Also an arrival at an `mbarrier` whose state has no use.
 fn is_atomic(data: &InstData) -> bool {
-    use sass::Op::{ATOMG, ATOMS, RED, REDG};
-    matches!(data.op, Op::Machine(ATOMG | ATOMS | RED | REDG)) && effects::is_duplicable(data)
+    use sass::Op::{ATOMG, ATOMS, RED, REDG, SYNCS};
+    match data.op {
+        Op::Machine(ATOMG | ATOMS | RED | REDG) => effects::is_duplicable(data),
+        Op::Machine(SYNCS) => data.modifiers.contains(&M::ARRIVE) && data.results.is_empty(),
+        _ => false,
+    }
 }
 
 fn is_long_load(data: &InstData) -> bool {

@@ -142,7 +142,7 @@ impl Combine<'_> {
         (is_number && bits as u32 == 0).then(|| with_sign((bits >> 32) as u32, u)).flatten()
     }
 
-    fn constants(&self) -> Constants<'_> {
+    pub(super) fn constants(&self) -> Constants<'_> {
         Constants { function: self.function, bits: &self.known }
     }
 

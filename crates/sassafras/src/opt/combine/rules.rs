@@ -30,6 +30,11 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::PRMT), redundant_extension),
     (Op::Machine(sass::Op::PRMT), pack_conversions),
     (Op::Machine(sass::Op::R2UR), constant_r2ur),
+    (Op::Machine(sass::Op::SYNCS), fold_unit_offset),
+    (Op::Machine(sass::Op::LDC), constant_index),
+    (Op::Machine(sass::Op::SHFL), constant_lane),
+    (Op::Machine(sass::Op::NANOSLEEP), constant_time),
+    (Op::Machine(sass::Op::BAR), constant_barrier),
     (Op::Machine(sass::Op::FADD), contract::rule),
     (Op::Machine(sass::Op::FADD2), contract::rule),
     (Op::Machine(sass::Op::DADD), contract::rule),
@@ -528,6 +533,41 @@ fn constant_r2ur(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     c.legal(&always, sass::Op::UMOV, &[], &[Arg::Imm(i64::from(bits as u32 as i32))])
 }
 
+/// A load from a constant bank at a constant index has it in its offset.
+fn constant_index(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [Arg::Bank { bank, index: Some(index), offset }] = data.args[..] else { return None };
+    let at = c.known[index.index()]? as u32 as i32;
+    // Where the sum doesn't wrap, and has the sign bit of the field clear.
+    let offset = at.checked_add(offset).filter(|sum| (0..0x8000).contains(sum))?;
+    c.legal(data, sass::Op::LDC, &data.modifiers, &[Arg::Bank { bank, index: None, offset }])
+}
+
+/// The lane and the clamp of a shuffle, of which it reads as many bits as an immediate has.
+fn constant_lane(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [word, lane, clamp] = data.args[..] else { return None };
+    let constant = |arg: Arg, mask: u32| match plain(&arg).and_then(|_| c.known_word(&arg)) {
+        Some(bits) => Arg::Imm(i64::from(bits & mask)),
+        None => arg,
+    };
+    let args = [word, constant(lane, 0x1f), constant(clamp, 0x1f1f)];
+    (args[..] != data.args[..]).then(|| c.legal(data, sass::Op::SHFL, &data.modifiers, &args)).flatten()
+}
+
+fn constant_time(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [time] = data.args[..] else { return None };
+    let bits = plain(&time).and_then(|_| c.known_word(&time))?;
+    c.legal(data, sass::Op::NANOSLEEP, &data.modifiers, &[Arg::Imm(i64::from(bits))])
+}
+
+/// A barrier whose number (bits 0 to 3) and number of threads (from bit 16 on) one register has.
+fn constant_barrier(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [both, again, rest @ ..] = &data.args[..] else { return None };
+    let bits = plain(both).filter(|_| both == again).and_then(|_| c.known_word(both))?;
+    let mut args = vec![Arg::Imm(i64::from(bits & 0xf)), Arg::Imm(i64::from(bits >> 16))];
+    args.extend_from_slice(rest);
+    c.legal(data, sass::Op::BAR, &data.modifiers, &args)
+}
+
 /// The operand and the selector of a `PRMT` of one word and zero.
 fn match_prmt(data: &InstData) -> Option<(Arg, u32)> {
     match (&data.modifiers[..], &data.args[..], &data.guard) {
@@ -611,6 +651,25 @@ fn fold_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         }
     }
     None
+}
+
+/// The same for `[base+URZ+offset]`, the address of an `mbarrier`.
+fn fold_unit_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let at = data.args.iter().position(|a| *a == Arg::Zero(File::UR))?;
+    let (Some(base), Some(Arg::Imm(offset))) =
+        (plain(data.args.get(at.checked_sub(1)?)?), data.args.get(at + 1))
+    else {
+        return None;
+    };
+    if c.function.values[base].words != 1 || c.is_from_loop(base) {
+        return None;
+    }
+    let offset = *offset;
+    let (base, more) = base_and_offset(c, base, data.at)?;
+    let mut args = data.args.clone();
+    (args[at - 1], args[at + 1]) = (base.into(), Arg::Imm(offset + more));
+    let Op::Machine(op) = data.op else { return None };
+    c.legal(data, op, &data.modifiers, &args).filter(|_| OFFSETS.contains(&(offset + more)))
 }
 
 /// The value and the constant whose sum a base is.

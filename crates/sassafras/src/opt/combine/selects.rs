@@ -7,7 +7,7 @@
 //! | `max(max(x, y), z)` | one operation of three operands |
 //! | `max(x + y, z)` | one operation |
 //! | `max(min(x, y), 0)` | one operation with `.RELU` |
-//! | `(p ? 1 : 0) != 0` | `p` |
+//! | `(p ? 1 : 0) != 0`, and other comparisons of one of two constants | `p` |
 //!
 //! What a target lacks stays as it is: the table of forms decides.
 
@@ -101,29 +101,95 @@ fn float_min_max(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     c.legal(data, sass::Op::FMNMX, &[], &[x, limit, Arg::True(is_min)])
 }
 
-/// `(p ? n : 0) != 0`
+/// A word that is one of two constants.
+struct ConstantSelect {
+    predicate: Use,
+    /// Where the predicate holds, and where it doesn't.
+    bits: [u32; 2],
+}
+
+impl ConstantSelect {
+    /// A select or guarded move of constants, or a function of one and of constants.
+    fn of(c: &Combine, word: &Arg, depth: u32) -> Option<ConstantSelect> {
+        let data = &c.function.insts[c.definition[plain(word)?.index()]?];
+        match (data.op, &data.guard, &data.args[..]) {
+            (Op::Machine(sass::Op::SEL), None, [a, b, Arg::Use(p)]) if data.modifiers.is_empty() => {
+                let known = [c.known_word(a), c.known_word(b)];
+                match known {
+                    [Some(yes), Some(no)] => Some(ConstantSelect { predicate: *p, bits: [yes, no] }),
+                    _ => None,
+                }
+            }
+            (Op::Machine(sass::Op::MOV), Some(guard), [word]) => {
+                let no = guard.else_values.first().map(|v| Arg::Use(Use::of(*v)))?;
+                let bits = [c.known_word(word)?, c.known_word(&no)?];
+                Some(ConstantSelect {
+                    predicate: Use { negated: guard.negated, ..Use::of(guard.predicate) },
+                    bits,
+                })
+            }
+            (Op::Machine(_), None, args) if depth > 0 && data.results.len() == 1 => {
+                let is_known = |a: &Arg| !matches!(a, Arg::Use(_)) || c.known_word(a).is_some();
+                let at = args.iter().position(|a| !is_known(a))?;
+                let select = ConstantSelect::of(c, &args[at], depth - 1)?;
+                let [yes, no] = select.bits.map(|bits| c.result_with(data, at, bits));
+                Some(ConstantSelect { bits: [yes? as u32, no? as u32], ..select })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Combine<'_> {
+    /// The first result of an instruction with a constant as an operand, if that is known then.
+    fn result_with(&self, data: &InstData, at: usize, bits: u32) -> Option<u64> {
+        let mut data = data.clone();
+        data.args[at] = Arg::Imm(i64::from(bits as i32));
+        let result = *data.results.first()?;
+        let results = self.constants().evaluate(&data)?;
+        results.iter().find(|(value, _)| *value == result).map(|(_, bits)| *bits)
+    }
+}
+
+/// A comparison of `p ? 1 : 0`, or of another word that is one of two constants, with a constant.
 fn predicate_of_select(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let equal = match data.modifiers[..] {
-        [M::EQ, M::AND] | [M::EQ, M::U32, M::AND] => true,
-        [M::NE, M::AND] | [M::NE, M::U32, M::AND] => false,
+    /// How many functions of the word are looked through; bounds the time.
+    const DEPTH: u32 = 2;
+    let [Arg::True(true), x, y, and] = &data.args[..] else { return None };
+    let (at, word) = match (c.known_word(x), c.known_word(y)) {
+        (None, Some(_)) => (1, x),
+        (Some(_), None) => (2, y),
         _ => return None,
     };
-    let [Arg::True(true), word, zero, Arg::True(true)] = &data.args[..] else { return None };
-    let select = c.definition_of(plain(word)?).filter(|d| d.op == Op::Machine(sass::Op::SEL))?;
-    let [a, b, Arg::Use(p)] = &select.args[..] else { return None };
-    let is_select = is_zero(zero) && select.modifiers.is_empty() && data.results.len() == 1;
-    let [yes, no] = [c.known_word(a)? != 0, c.known_word(b)? != 0];
-    if !is_select || yes == no {
+    let table = match data.modifiers.last()? {
+        M::AND => 0xc0,
+        M::OR => 0xfc,
+        M::XOR => 0x3c,
+        _ => return None,
+    };
+    if data.guard.is_some() || data.results.len() != 1 || data.modifiers.contains(&M::EX) {
+        return None;
+    }
+    let select = ConstantSelect::of(c, word, DEPTH)?;
+    let mut alone = data.clone();
+    alone.args[3] = Arg::True(true);
+    alone.modifiers.pop();
+    alone.modifiers.push(M::AND);
+    let [yes, no] = select.bits.map(|bits| c.result_with(&alone, at, bits));
+    let (yes, no) = (yes? != 0, no? != 0);
+    if yes == no {
         return None;
     }
     // The result is the predicate, or its opposite.
-    let opposite = equal == yes;
-    let p = Use { negated: p.negated != opposite, ..*p };
-    if let Some(rewrite) = c.forward(data, &Arg::Use(p)) {
+    let p = Arg::Use(Use { negated: select.predicate.negated != no, ..select.predicate });
+    if table == 0xc0
+        && *and == Arg::True(true)
+        && let Some(rewrite) = c.forward(data, &p)
+    {
         return Some(rewrite);
     }
     let all = Arg::True(true);
-    c.legal(data, sass::Op::PLOP3, &[M::LUT], &[all, Arg::Use(p), all, all, Arg::Imm(0x80), Arg::Imm(0)])
+    c.legal(data, sass::Op::PLOP3, &[M::LUT], &[all, p, *and, all, Arg::Imm(table), Arg::Imm(0)])
 }
 
 /// The operands of a minimum or maximum of two words, and which of them it is.
