@@ -109,6 +109,11 @@ pub fn instruction(mnemonic: &str) -> Option<&'static Instruction> {
     Some(&lines::INSTRUCTIONS[at])
 }
 
+/// All mnemonics, in order.
+pub fn mnemonics() -> impl Iterator<Item = &'static str> {
+    lines::INSTRUCTIONS.iter().map(|instruction| instruction.mnemonic)
+}
+
 /// The `word` lines that name a word, in order.
 fn word_rules(word: Word) -> &'static [&'static Rule] {
     let at = lines::WORD_RULES.binary_search_by_key(&word, |(word, _)| *word);

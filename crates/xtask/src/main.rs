@@ -63,6 +63,8 @@ cargo xtask <task>
       --record                   commands: write down ptxas's answers anew
       --bundle DIR               modifiers: the modules and cubins for a machine with a GPU, in place of a run here
       --ours-only                modifiers --bundle: without ptxas's cubins
+      --gpu                      modifiers: on this machine's GPU, in place of the simulator
+      --target SM                modifiers: for another target than sm_90a
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
   bench compile [DIR...]         CPU time of real kernels, PTX to cubin, against `ptxas -O3` (bar: 3)
   bench instructions BEFORE AFTER [DIR...]

@@ -28,7 +28,8 @@ pub enum Memory {
     None,
     Read(Access),
     Write(Access),
-    /// It reads and writes, now or later, what is not known here: generic atomics, asynchronous copies and their groups.
+    /// It reads and writes, now or later, what is not known here, but no local memory: strong accesses of one state space,
+    /// generic atomics, asynchronous copies and their groups.
     Unknown,
 }
 
@@ -160,9 +161,11 @@ fn of_machine(op: sass::Op, data: &InstData) -> Effects {
     use sass::Op::*;
     let convergent = |convergence: Convergence| Effects { convergence, ..Effects::NONE };
     let unknown = Effects { memory: Memory::Unknown, ..Effects::NONE };
-    let accesses = |kind: fn(Access) -> Memory| Effects {
-        memory: access(data, op).map_or(Memory::Unknown, kind),
-        ..Effects::NONE
+    let accesses = |kind: fn(Access) -> Memory| {
+        // A strong one may be of local memory, too, which no ordering covers.
+        let anywhere = matches!(op, LD | ST).then_some(Access::anywhere(Space::Generic));
+        let memory = access(data, op).or(anywhere).map_or(Memory::Unknown, kind);
+        Effects { memory, ..Effects::NONE }
     };
     match op {
         LDC | ULDC | LDCU => Effects::NONE,

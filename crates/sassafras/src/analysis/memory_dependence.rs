@@ -66,14 +66,25 @@ impl Effects {
     }
 
     /// Of two that stay in order: does everything that must come before the second come before the first as well?
-    /// Local memory passes what orders others; threads that exchange values pass fences.
+    /// Local memory passes what orders others, unless the bytes may be the same; threads that exchange values pass fences.
     pub fn closes(first: &Effects, second: &Effects) -> bool {
         let is_full = first.motion == Motion::Free && first.orders.is_some_and(|o| o.orders_all());
         let is_fence = first.memory == Memory::None && first.convergence == Convergence::Thread;
         let is_plain = second.orders.is_none() && second.motion == Motion::Free;
-        let may_be_local =
-            matches!(second.memory, Memory::Read(a) | Memory::Write(a) if a.space == Space::Generic);
+        let is_local = |a: &Access| matches!(a.space, Space::Generic | Space::Local);
+        let may_be_local = matches!(&second.memory, Memory::Read(a) | Memory::Write(a) if is_local(a));
         is_full && second.convergence != Convergence::Converge && !may_be_local && (!is_fence || is_plain)
+    }
+
+    /// Is it not known what it accesses, or is it a strong access by a generic address?
+    fn may_access_all(&self) -> bool {
+        match self.memory {
+            Memory::None => false,
+            Memory::Read(access) | Memory::Write(access) => {
+                access.space == Space::Generic && self.orders.is_some()
+            }
+            Memory::Unknown => true,
+        }
     }
 
     /// What it does to the loads that are available before it.
@@ -93,7 +104,7 @@ fn convergence_order(first: &Effects, second: &Effects) -> bool {
     // A convergence point stays between the fences around it.
     let with_thread = |converges: bool, other: &Effects| match other.motion {
         Motion::Wgmma => converges,
-        _ => other.memory == Memory::Unknown || converges && other.orders.is_some(),
+        _ => other.may_access_all() || converges && other.orders.is_some(),
     };
     match (first.convergence, second.convergence) {
         (Thread, Thread) => false,
@@ -105,15 +116,20 @@ fn convergence_order(first: &Effects, second: &Effects) -> bool {
 }
 
 fn memory_order(first: &Effects, second: &Effects) -> bool {
-    match (&first.orders, &second.orders) {
-        (Some(_), Some(_)) => return true,
-        (Some(order), None) => return second.memory.is_any(|a| order.keeps_later(a)),
-        (None, Some(order)) => return first.memory.is_any(|a| order.keeps_earlier(a)),
-        (None, None) => {}
-    }
-    match (&first.memory, &second.memory) {
+    let is_ordered = match (&first.orders, &second.orders) {
+        (Some(_), Some(_)) => true,
+        (Some(order), None) => second.memory.is_any(|a| order.keeps_later(a)),
+        (None, Some(order)) => first.memory.is_any(|a| order.keeps_earlier(a)),
+        (None, None) => false,
+    };
+    is_ordered || may_conflict(&first.memory, &second.memory)
+}
+
+/// May both access the same bytes, one of them to write?
+fn may_conflict(first: &Memory, second: &Memory) -> bool {
+    match (first, second) {
         (Memory::None, _) | (_, Memory::None) | (Memory::Read(_), Memory::Read(_)) => false,
-        (Memory::Unknown, _) | (_, Memory::Unknown) => true,
+        (Memory::Unknown, other) | (other, Memory::Unknown) => other.is_any(|a| a.space != Space::Local),
         (Memory::Read(a) | Memory::Write(a), Memory::Read(b) | Memory::Write(b)) => a.may_alias(b),
     }
 }

@@ -56,6 +56,10 @@ pub struct Options {
     pub bundle: Option<PathBuf>,
     /// Leave ptxas's cubins out of the bundle.
     pub ours_only: bool,
+    /// Run on this machine's GPU, not in the simulator.
+    pub gpu: bool,
+    /// Another target than the usual one.
+    pub target: Option<String>,
 }
 
 impl Default for Options {
@@ -68,6 +72,8 @@ impl Default for Options {
             record: false,
             bundle: None,
             ours_only: false,
+            gpu: false,
+            target: None,
         }
     }
 }
@@ -100,6 +106,8 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Long("record") => options.record = true,
             Long("bundle") => options.bundle = Some(arguments.value()?.into()),
             Long("ours-only") => options.ours_only = true,
+            Long("gpu") => options.gpu = true,
+            Long("target") => options.target = Some(arguments.value()?.string()?),
             Long("ptxas-same") => options.ptxas_same = arguments.value()?.parse()?,
             Value(name) if part.is_none() => part = Some(name.string()?),
             other => return Err(other.unexpected().into()),

@@ -1,15 +1,18 @@
 //! Part `modifiers`: what changes a sign (`neg`, `abs`, `not`, `cnot`, and two of them one after the other, of every type
-//! that fits the register) in front of every register operand of every recorded PTX instruction form. The compiler moves
+//! that fits the register) in front of every register operand of every recorded PTX instruction form, and of all of one
+//! width at once; addresses, and values for memory, are among them. The compiler moves
 //! such changes onto the operands of machine instructions; what it then makes at -O0, -O1 and -O3, run in the simulator,
 //! must leave the memory that the interpreter leaves for the PTX.
 //!
-//! `--bundle DIR` writes the modules as PTX with our cubins and ptxas's, and a manifest for a tool that runs the
+//! `--gpu` runs the code on this machine's GPU in place of the simulator. `--bundle DIR` writes the modules as PTX with our cubins and ptxas's, and a manifest for a tool that runs the
 //! kernels of several cubins on a GPU and compares what they leave. Without ptxas that is an error, unless `--ours-only`
 //! says so.
 //!
 //! Memory is well defined: a float that a change of signs gets is no NaN (PTX leaves the sign of the result open), and
 //! where a result is NaN, its one pattern is stored.
 
+mod memory;
+mod on_gpu;
 mod text;
 
 use super::{Bar, Options, forms, list_differences};
@@ -20,6 +23,7 @@ use sim::ptx::Launch;
 use std::path::Path;
 use text::{Case, Module, THREADS};
 
+/// Unless `--target` names another.
 const TARGET: &str = "sm_90a";
 const LEVELS: [u8; 3] = [0, 1, 3];
 /// Cases of one kernel, and kernels of a module.
@@ -48,13 +52,15 @@ impl Tally {
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let forms = forms::read(options)?;
-    let taken = forms.iter().filter(|form| form.accepted().any(|target| target == TARGET));
-    let always = text::ALWAYS.into_iter().filter(|_| options.family.is_none());
+    let target = options.target.as_deref().unwrap_or(TARGET);
+    let taken = forms.iter().filter(|form| form.accepted().any(|t| t == target));
+    // Those are for the usual target.
+    let always = text::ALWAYS.into_iter().filter(|_| options.family.is_none() && options.target.is_none());
     let cases: Vec<Case> = taken.map(|form| form.ptx.as_str()).chain(always).flat_map(text::cases).collect();
     let modules: Vec<Module> = cases.chunks(CASES * KERNELS).map(|chunk| Module::new(chunk, CASES)).collect();
     println!("{} cases in {} modules", cases.len(), modules.len());
     if let Some(dir) = &options.bundle {
-        write_bundle(dir, &modules, options.ours_only)?;
+        write_bundle(dir, &modules, target, options.ours_only)?;
         return Ok(vec![Bar {
             what: "modules in the bundle",
             equal: modules.len(),
@@ -62,7 +68,10 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
             percent: 100,
         }]);
     }
-    let tally = modules.par_iter().map(measure).reduce(Tally::default, Tally::add);
+    let tally = match options.gpu {
+        true => on_gpu::measure(&modules, target)?,
+        false => modules.par_iter().map(|m| measure(m, target)).reduce(Tally::default, Tally::add),
+    };
     list_differences("other memory than the interpreter leaves", &tally.different, options.show);
     list_differences("not run", &tally.left_out, options.show);
     let compared = tally.equal + tally.different.len();
@@ -73,29 +82,33 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
 }
 
 /// Runs a module at all levels; one that can't be run or that differs is taken apart until the case is alone.
-fn measure(module: &Module) -> Tally {
-    let text = module.text(TARGET);
+fn measure(module: &Module, target: &str) -> Tally {
+    let text = module.text(target);
     let outcome: std::result::Result<Vec<Vec<usize>>, String> =
         memory_of_ptx(module, &text).and_then(|expected| {
-            LEVELS.iter().map(|level| different(module, &text, *level, &expected)).collect()
+            LEVELS.iter().map(|level| different(module, &text, target, *level, &expected)).collect()
         });
     match outcome {
-        Ok(levels) if levels.iter().all(Vec::is_empty) => Tally { equal: module.cases(), ..Tally::default() },
+        Ok(levels) => compared(module, &levels),
         Err(why) if module.cases() == 1 => {
             Tally { left_out: vec![format!("{}: {why}", module.case(0).name())], ..Tally::default() }
         }
-        Err(_) => module.halves().map(|half| measure(&half)).into_iter().fold(Tally::default(), Tally::add),
-        Ok(levels) => {
-            let at = |case: usize| LEVELS.iter().zip(&levels).filter(move |(_, all)| all.contains(&case));
-            let wrong = (0..module.cases()).filter(|case| at(*case).next().is_some());
-            let name = |case: usize| {
-                let levels: Vec<String> = at(case).map(|(level, _)| format!("-O{level}")).collect();
-                format!("{}: {}", levels.join(" "), module.case(case).name())
-            };
-            let different: Vec<String> = wrong.map(name).collect();
-            Tally { equal: module.cases() - different.len(), different, left_out: Vec::new() }
+        Err(_) => {
+            module.halves().map(|half| measure(&half, target)).into_iter().fold(Tally::default(), Tally::add)
         }
     }
+}
+
+/// What became of the cases of a module, of which these are different at each level.
+fn compared(module: &Module, levels: &[Vec<usize>]) -> Tally {
+    let at = |case: usize| LEVELS.iter().zip(levels).filter(move |(_, all)| all.contains(&case));
+    let wrong = (0..module.cases()).filter(|case| at(*case).next().is_some());
+    let name = |case: usize| {
+        let levels: Vec<String> = at(case).map(|(level, _)| format!("-O{level}")).collect();
+        format!("{}: {}", levels.join(" "), module.case(case).name())
+    };
+    let different: Vec<String> = wrong.map(name).collect();
+    Tally { equal: module.cases() - different.len(), different, left_out: Vec::new() }
 }
 
 type Memory = Vec<Vec<u8>>;
@@ -114,10 +127,11 @@ fn memory_of_ptx(module: &Module, text: &str) -> std::result::Result<Memory, Str
 fn different(
     module: &Module,
     text: &str,
+    target: &str,
     level: u8,
     expected: &Memory,
 ) -> std::result::Result<Vec<usize>, String> {
-    let cubin = compile_ours(text, TARGET, level)?;
+    let cubin = compile_ours(text, target, level)?;
     let program = sim::sass::Program::new(&cubin).map_err(|e| e.to_string())?;
     let got = memory(module, || sim::sass::Machine::new(&program))?;
     Ok(module.differing(expected, &got))
@@ -138,24 +152,24 @@ fn memory<M: sim::Machine>(module: &Module, machine: impl Fn() -> M) -> std::res
 }
 
 /// Modules, cubins, and `manifest.json` with a case for each kernel.
-fn write_bundle(dir: &Path, modules: &[Module], ours_only: bool) -> Result<()> {
+fn write_bundle(dir: &Path, modules: &[Module], target: &str, ours_only: bool) -> Result<()> {
     shell::create_dir(dir)?;
     let tools = if ours_only { None } else { Some(crate::tools::Tools::find()?) };
     let mut cases = Vec::new();
     for (number, module) in modules.iter().enumerate() {
-        let Some((text, module)) = compilable(module) else { continue };
+        let Some((text, module)) = compilable(module, target) else { continue };
         let source = dir.join(format!("m{number}.ptx"));
         shell::write(&source, &text)?;
         let mut cubins = Vec::new();
         for level in LEVELS {
             let file = format!("m{number}-ours-O{level}.cubin");
-            std::fs::write(dir.join(&file), compile_ours(&text, TARGET, level)?)?;
+            std::fs::write(dir.join(&file), compile_ours(&text, target, level)?)?;
             cubins.push((format!("ours-O{level}"), file));
         }
         if let Some(tools) = &tools {
             for level in [0, 3] {
                 let file = format!("m{number}-ptxas-O{level}.cubin");
-                std::fs::write(dir.join(&file), compile_theirs(tools, dir, &text, TARGET, level)?)?;
+                std::fs::write(dir.join(&file), compile_theirs(tools, dir, &text, target, level)?)?;
                 cubins.push((format!("ptxas-O{level}"), file));
             }
         }
@@ -186,16 +200,16 @@ fn write_bundle(dir: &Path, modules: &[Module], ours_only: bool) -> Result<()> {
 }
 
 /// The module without the cases that don't compile or run here.
-fn compilable(module: &Module) -> Option<(String, Module)> {
+fn compilable(module: &Module, target: &str) -> Option<(String, Module)> {
     let fits = |module: &Module| {
-        let text = module.text(TARGET);
+        let text = module.text(target);
         let expected = memory_of_ptx(module, &text)?;
-        LEVELS.iter().try_for_each(|level| different(module, &text, *level, &expected).map(drop))
+        LEVELS.iter().try_for_each(|level| different(module, &text, target, *level, &expected).map(drop))
     };
     let kept = keep(module, &fits);
     (!kept.is_empty()).then(|| {
         let module = Module::new(&kept, CASES);
-        (module.text(TARGET), module)
+        (module.text(target), module)
     })
 }
 

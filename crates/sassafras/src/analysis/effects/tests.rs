@@ -36,6 +36,23 @@ fn rows() -> Vec<Row> {
     lines.map(row).collect()
 }
 
+/// Each PTX instruction has a row, or is in the lists of those that order nothing.
+#[test]
+fn every_instruction_is_in_the_document() {
+    fn first_word(ptx: &str) -> &str {
+        ptx.split(['.', ' ', ';']).next().unwrap_or(ptx)
+    }
+    let rows = rows();
+    let in_table = |word: &str| rows.iter().any(|row| first_word(&row.ptx) == word);
+    let (_, lists) = DOCUMENT.split_once("## Instructions without a row").expect("the lists");
+    let listed: Vec<&str> = lists.split('`').skip(1).step_by(2).collect();
+    let words = ptx::table::mnemonics().map(first_word);
+    let missing: Vec<&str> = words.filter(|word| !in_table(word) && !listed.contains(word)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let twice: Vec<&&str> = listed.iter().filter(|word| in_table(word)).collect();
+    assert!(twice.is_empty(), "a row, and in the lists: {twice:?}");
+}
+
 /// A kernel with one instruction, as it is lowered.
 fn lowered(row: &Row) -> Vec<Function> {
     let source = format!(
@@ -179,6 +196,21 @@ fn an_atomic_keeps_the_accesses_of_its_space() {
     }
 }
 
+/// A generic address may be one of local memory: a strong access stays where it is among the thread's own.
+#[test]
+fn a_strong_generic_access_keeps_local_memory() {
+    use sass::Op::{LD, LDG, LDL, ST, STG, STL};
+    let base = Arg::Use(Use::of(ori::entity::Entity::new(0)));
+    let of = |op: sass::Op, words: &[M]| instruction(Op::Machine(op), words, &[base, Arg::Imm(0)]);
+    let stay = |strong: sass::Op, local: sass::Op| {
+        let (strong, local) = (of(strong, &[M::E, M::STRONG_SYS]), of(local, &[]));
+        (Effects::stay_in_order(&strong, &local), Effects::stay_in_order(&local, &strong))
+    };
+    assert_eq!([stay(ST, LDL), stay(ST, STL), stay(LD, STL)], [(true, true); 3]);
+    assert_eq!(stay(LD, LDL), (false, false), "two loads");
+    assert_eq!([stay(STG, LDL), stay(LDG, STL)], [(false, false); 2], "global memory");
+}
+
 /// The words of one value are two bases.
 #[test]
 fn parts_of_a_value_are_different_bases() {
@@ -211,7 +243,7 @@ fn orders_that_are_left_out_follow_from_others() {
     ]
     .map(|op| machine(op, &[]))
     .to_vec();
-    all.push(machine(LDG, &[M::STRONG_GPU]));
+    all.extend([LDG, STG, LD, ST].map(|op| machine(op, &[M::STRONG_GPU])));
     let fences: [&[M]; 3] = [&[M::WARP], &[M::CTA, M::S], &[M::CTA, M::G]];
     all.extend(fences.map(|words| instruction(Op::Pseudo(Pseudo::MemoryFence), words, &[])));
     for first in &all {

@@ -180,6 +180,8 @@ impl Decoder<'_> {
 
     pub(super) fn access(&self) -> Option<Action> {
         self.has_no_predicates().then_some(())?;
+        // 256 bits are in two groups of registers, which is not supported.
+        (!self.inst.has(M::_256)).then_some(())?;
         let address = self.address(0, self.space())?;
         let (bytes, signed) = size(self.inst);
         Some(match self.inst.op() {

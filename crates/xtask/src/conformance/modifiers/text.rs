@@ -1,11 +1,12 @@
 //! The PTX of the cases: inputs, a change of signs, the instruction, and its results in memory.
 
+use super::memory::{self, Area, INVOLUTIONS};
 use std::fmt::Write;
 
 /// Threads of a kernel's one block.
 pub const THREADS: usize = 64;
 /// Values of 64 bits that each thread has.
-const INPUTS: usize = 16;
+pub const INPUTS: usize = 16;
 
 /// Values that are worth trying in all types at once; a third of the inputs are random.
 const EDGES: [u64; 32] = [
@@ -130,7 +131,8 @@ fn mask_before(change: &str) -> Option<u32> {
     MASKS.iter().find(|(text, _)| *text == change).map(|(_, mask)| *mask)
 }
 
-/// Instructions that don't only compute, that end a kernel, or whose operands are addresses.
+/// Instructions that don't only compute, that end a kernel, or whose operands are addresses. Accesses that have an
+/// [`Area`] are tried nevertheless.
 const NOT_COMPUTING: [&str; 44] = [
     "ld",
     "ldu",
@@ -208,9 +210,11 @@ pub struct Case {
     /// The instruction and the operands, registers as the form has them.
     opcode: String,
     operands: Vec<String>,
-    /// The register that is changed, by its order among those that are read.
-    at: usize,
+    /// The register that is changed, by its order among those that are read; without it, all that the change fits.
+    at: Option<usize>,
     change: &'static Change,
+    /// Where an access goes.
+    area: Option<Area>,
 }
 
 // Compared by what they are made of.
@@ -284,42 +288,70 @@ fn has_member_mask(opcode: &str) -> bool {
     ["shfl", "vote", "match"].contains(&mnemonic) && opcode.contains(".sync")
 }
 
+/// Does the instruction write no register?
+fn writes_nothing(opcode: &str) -> bool {
+    ["st", "red"].contains(&opcode.split('.').next().unwrap_or(opcode))
+}
+
+/// The registers that an operand of a case names: also that of an address, in an access.
+fn case_registers(area: Option<Area>, operand: &str) -> Option<Vec<&str>> {
+    match area.and_then(|_| memory::address(operand)) {
+        Some(address) => (bits(address) == Some(64)).then(|| vec![address]),
+        None => registers(operand),
+    }
+}
+
 /// All cases of a form; none if it isn't one instruction on registers.
 pub fn cases(form: &str) -> Vec<Case> {
     let Some((opcode, operands)) = form.trim().trim_end_matches(';').split_once(' ') else {
         return Vec::new();
     };
     let mnemonic = opcode.split('.').next().unwrap_or(opcode);
+    let area = Area::of(opcode);
     if form.matches(';').count() != 1
         || opcode.starts_with('@')
-        || NOT_COMPUTING.contains(&mnemonic)
+        || area.is_none() && NOT_COMPUTING.contains(&mnemonic)
         || is_open(opcode)
     {
         return Vec::new();
     }
     let operands = split(operands);
-    let named: Option<Vec<Vec<&str>>> = operands.iter().map(|o| registers(o)).collect();
+    let named: Option<Vec<Vec<&str>>> = operands.iter().map(|o| case_registers(area, o)).collect();
     let Some(named) = named.filter(|named| named.len() > 1) else { return Vec::new() };
+    let case = |at: Option<usize>, change: &'static Change| Case {
+        opcode: opcode.to_string(),
+        operands: operands.clone(),
+        at,
+        change,
+        area,
+    };
     let mut cases = Vec::new();
+    // How many operands the changes of a width fit.
+    let mut fitting: Vec<u32> = Vec::new();
     let mut at = 0;
-    for (place, read) in named.iter().enumerate().skip(1) {
+    for (place, read) in named.iter().enumerate().skip(usize::from(!writes_nothing(opcode))) {
         // One register stands for all of a vector.
         let changed = read.first().and_then(|register| bits(register));
         let is_mask = has_member_mask(opcode) && place + 1 == named.len();
+        let is_address = area.is_some() && memory::address(&operands[place]).is_some();
         let fits = |change: &&Change| {
-            Some(change.bits) == changed && (!is_mask || mask_before(change.text).is_some())
+            Some(change.bits) == changed
+                && (!is_mask || mask_before(change.text).is_some())
+                && (!is_address || INVOLUTIONS.contains(&change.text))
         };
-        for change in CHANGES.iter().filter(fits) {
-            cases.push(Case { opcode: opcode.to_string(), operands: operands.clone(), at, change });
-        }
+        cases.extend(CHANGES.iter().filter(fits).map(|change| case(Some(at), change)));
+        fitting.extend(changed.filter(|_| !is_mask && !is_address));
         at += read.len();
     }
+    let several = |change: &&Change| fitting.iter().filter(|bits| **bits == change.bits).count() > 1;
+    cases.extend(CHANGES.iter().filter(several).map(|change| case(None, change)));
     cases
 }
 
 impl Case {
     pub fn name(&self) -> String {
-        format!("{} {}: register {} behind {:?}", self.opcode, self.operands.join(", "), self.at, self.change)
+        let at = self.at.map_or("all registers".to_string(), |at| format!("register {at}"));
+        format!("{} {}: {at} behind {:?}", self.opcode, self.operands.join(", "), self.change)
     }
 
     fn mnemonic(&self) -> &str {
@@ -327,7 +359,18 @@ impl Case {
     }
 
     fn written(&self) -> Vec<&str> {
-        self.operands.first().and_then(|o| registers(o)).unwrap_or_default()
+        let result = self.operands.first().filter(|_| !writes_nothing(&self.opcode));
+        result.and_then(|o| registers(o)).unwrap_or_default()
+    }
+
+    /// Values of 64 bits that it leaves.
+    fn results(&self) -> usize {
+        self.written().len() + if self.area.is_some() { memory::WORDS } else { 0 }
+    }
+
+    /// The change as instructions on a register.
+    fn change_of(&self, register: &str) -> String {
+        self.change.text.replace("TH", "%th").replace("TR", "%tr").replace('X', register)
     }
 
     /// The instructions. `number` of the case in its kernel chooses inputs; results go to `first` and behind.
@@ -337,26 +380,34 @@ impl Case {
             ".reg .pred %p<99>, T<2>; .reg .b16 %h<99>, %th<4>; .reg .b32 %r<99>, %f<99>, %tr<4>;\n",
         );
         out.push_str(".reg .b64 %rd<99>, %d<99>, %td<2>;\n");
+        if let Some(area) = self.area {
+            area.fill(&mut out, number);
+        }
         let mut source = 0;
-        let mut operands = vec![self.operands[0].clone()];
+        let unread = usize::from(!writes_nothing(&self.opcode));
+        let mut operands = self.operands[..unread].to_vec();
         // Vectors have more registers than there are inputs: these come again.
-        for (place, operand) in self.operands.iter().enumerate().skip(1) {
+        for (place, operand) in self.operands.iter().enumerate().skip(unread) {
             let is_mask = has_member_mask(&self.opcode) && place + 1 == self.operands.len();
+            let is_address = self.area.is_some() && memory::address(operand).is_some();
             let mut text = operand.clone();
-            for register in registers(operand).unwrap_or_default() {
+            for register in case_registers(self.area, operand).unwrap_or_default() {
                 let letters = register.trim_end_matches(|c: char| c.is_ascii_digit());
                 let own = format!("{letters}{}", 40 + source);
-                let is_changed = source == self.at;
-                match is_mask {
-                    true => load_mask(&mut out, &own, if is_changed { self.change.text } else { "" }),
-                    false => load(&mut out, &own, (number * 3 + source * 5) % INPUTS),
+                let fits = !is_mask && !is_address && bits(register) == Some(self.change.bits);
+                let is_changed = self.at.map_or(fits, |at| at == source);
+                let change = if is_changed { self.change_of(&own) } else { String::new() };
+                match () {
+                    () if is_mask => {
+                        load_mask(&mut out, &own, if is_changed { self.change.text } else { "" })
+                    }
+                    () if is_address => memory::load_address(&mut out, &own, &change),
+                    () => load(&mut out, &own, (number * 3 + source * 5) % INPUTS),
                 }
-                if is_changed {
+                if is_changed && !is_address {
                     numeric(&mut out, &own, self.change.number);
-                    let change =
-                        self.change.text.replace("TH", "%th").replace("TR", "%tr").replace('X', &own);
-                    writeln!(out, "{change}").ok();
                 }
+                writeln!(out, "{change}").ok();
                 text = replace_register(&text, register, &own);
                 source += 1;
             }
@@ -374,8 +425,15 @@ impl Case {
             _ => {}
         }
         writeln!(out, "{} {};", self.opcode, operands.join(", ")).ok();
-        for (i, register) in self.written().into_iter().enumerate() {
+        let written = self.written();
+        for (i, register) in written.iter().enumerate() {
             self.store(&mut out, register, first + i);
+        }
+        for (area, word) in self.area.iter().flat_map(|area| (0..memory::WORDS).map(move |word| (area, word)))
+        {
+            area.read(&mut out, word, self.result_type());
+            let offset = (first + written.len() + word) * THREADS * 8;
+            writeln!(out, "st.global.b64 [%out+{offset}], %rd90;").ok();
         }
         out.push_str("}\n");
         out
@@ -472,7 +530,7 @@ fn numeric(out: &mut String, register: &str, number: &str) {
 }
 
 /// The one NaN in place of any.
-fn canonical(out: &mut String, register: &str, ty: &str) {
+pub fn canonical(out: &mut String, register: &str, ty: &str) {
     let half = |register: &str, infinity: &str| {
         format!(
             "and.b16 %th3, {register}, 0x7fff; setp.gt.u16 T1, %th3, {infinity}; selp.b16 {register}, 0x7fff, {register}, T1;"
@@ -552,7 +610,7 @@ impl Module {
     }
 
     pub fn result_bytes(&self, kernel: usize) -> usize {
-        let results: usize = self.of_kernel(kernel).iter().map(|case| case.written().len()).sum();
+        let results: usize = self.of_kernel(kernel).iter().map(Case::results).sum();
         results * THREADS * 8
     }
 
@@ -567,7 +625,7 @@ impl Module {
         for kernel in 0..self.kernels() {
             let mut at = 0;
             for (i, case) in self.of_kernel(kernel).iter().enumerate() {
-                let end = at + case.written().len() * THREADS * 8;
+                let end = at + case.results() * THREADS * 8;
                 if expected[kernel].get(at..end) != got[kernel].get(at..end) {
                     all.push(kernel * self.per_kernel + i);
                 }
@@ -581,6 +639,11 @@ impl Module {
         let mut out = format!(".version 9.0\n.target {target}\n.address_size 64\n");
         let edges = EDGES.map(|e| e.to_string()).join(", ");
         writeln!(out, ".const .align 8 .b64 edges[{}] = {{{edges}}};", EDGES.len()).ok();
+        if self.cases.iter().any(|case| case.area.is_some()) {
+            for (variable, bytes) in memory::VARIABLES {
+                writeln!(out, "{variable}[{}];", bytes * THREADS).ok();
+            }
+        }
         for kernel in 0..self.kernels() {
             self.kernel(&mut out, kernel);
         }
@@ -608,7 +671,7 @@ impl Module {
         let mut first = 0;
         for (number, case) in self.of_kernel(kernel).iter().enumerate() {
             out.push_str(&case.text(number, first));
-            first += case.written().len();
+            first += case.results();
         }
         out.push_str("ret;\n}\n");
     }
@@ -632,8 +695,10 @@ mod tests {
     fn every_operand_gets_every_change_of_its_width() {
         let all = cases("add.f32 %f1,%f2,%f3;");
         let of_words = CHANGES.iter().filter(|c| c.bits == 32).count();
-        assert_eq!(all.len(), 2 * of_words);
-        assert!(cases("ld.global.b32 %r1,[%rd1];").is_empty());
+        assert_eq!(all.len(), 3 * of_words, "each of two operands, and both");
+        assert_eq!(cases("ld.global.b32 %r1,[%rd1];").len(), INVOLUTIONS.len());
+        assert_eq!(cases("st.global.b32 [%rd1],%r1;").len(), INVOLUTIONS.len() + of_words);
+        assert!(cases("ld.param.b32 %r1,[kp];").is_empty());
         // The predicate, and the changes that make a mask.
         assert_eq!(cases("vote.sync.all.pred %p1,%p2,%r1;").len(), 1 + MASKS.len() - 1);
         assert_eq!(replace_register("{%r1,%r12,%r1}", "%r1", "%r40"), "{%r40,%r12,%r40}");
