@@ -17,7 +17,7 @@ use ptx::diag::Severity;
 use sassafras::DebugInfo;
 use std::fs::File;
 use std::io::Write;
-use std::time::Instant;
+use std::time::Duration;
 
 /// Does what the words say; `Err` when it failed and has said why.
 pub fn run(words: Vec<String>) -> Result<(), Stop> {
@@ -38,7 +38,8 @@ pub fn run(words: Vec<String>) -> Result<(), Stop> {
 }
 
 fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
-    let start = Instant::now();
+    let now = || sassafras::system_clock().map_or(Duration::ZERO, |clock| clock());
+    let start = now();
     let program = Program::read(given, log)?;
     // Enciphered text is no PTX yet.
     if given.asks_for(Id::Okey) {
@@ -75,9 +76,9 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     options::check_for_compilation(given, module, log)?;
     refuse_what_is_missing(given, log)?;
     warn_of_what_is_left_out(given, log);
-    let parsed = Instant::now();
+    let parsed = now();
     let output = generate(given, &program, module, log)?;
-    let generated = Instant::now();
+    let generated = now();
     usage::check_registers(&output.functions, log)?;
     usage::warn(given, &output.functions, log);
     let path = given.output();
@@ -93,9 +94,9 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
         return Err(Stop);
     }
     let functions = &output.functions;
-    let trace = Trace { input: &program.name, start, parsed, generated, functions };
+    let trace = Trace { input: &program.name, start, parsed, generated, end: now(), functions };
     trace.write(given).map_err(|message| log.fatal(&message))?;
-    let (time, parse, times) = (start.elapsed(), parsed - start, &output.times);
+    let (time, parse, times) = (trace.end - start, parsed - start, &output.times);
     let statistics = Statistics { inputs: &given.inputs, time, parse, times, functions };
     statistics.report(given, log).map_err(|path| log.fatal(&unwritable(&path)))
 }
