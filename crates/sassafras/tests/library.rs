@@ -62,8 +62,8 @@ fn limits() {
     assert_eq!(generous, Ok(bytes));
     assert_eq!(stopped(|o| o.limits.time = Some(Duration::ZERO)), Err(Error::Stopped(Stop::Time)));
     assert_eq!(stopped(|o| o.limits.memory = Some(1 << 10)), Err(Error::Stopped(Stop::Memory)));
-    let of_text = SAXPY.len() as u64 * 20;
-    assert_eq!(stopped(|o| o.limits.memory = Some(of_text + 1500)), Err(Error::Stopped(Stop::Memory)));
+    let of_text = SAXPY.len() as u64 * 45;
+    assert_eq!(stopped(|o| o.limits.memory = Some(of_text + 1000)), Err(Error::Stopped(Stop::Memory)));
     let no_clock = stopped(|o| {
         o.clock = None;
         o.limits.time = Some(Duration::from_secs(3600));

@@ -36,10 +36,11 @@ pub struct Limits {
     pub memory: Option<u64>,
 }
 
-/// Memory that a byte of PTX and an instruction of the compiler's code take at the most: peak memory of `sassafras` over
-/// sizes, for single kernels of 0.1 to 1.7 MB of nvcc's PTX.
-const BYTES_OF_TEXT: u64 = 20;
-const BYTES_OF_INSTRUCTION: u64 = 1500;
+/// Memory that a byte of PTX takes, with all that is made of it but the function in the works, and an instruction of that
+/// one: peak memory of `sassafras --split-compile=1` beyond its 7 MB at the start was 44 bytes for each byte of 1.7 MB of
+/// nvcc's PTX (98 functions), and 730 bytes for each of 12,400 values of one function (HeCBench's aobench).
+const BYTES_OF_TEXT: u64 = 45;
+const BYTES_OF_INSTRUCTION: u64 = 750;
 
 /// What a compilation that has begun may still take: memory for a function, and the time when it ends, by the clock.
 #[derive(Clone, Copy, Debug)]
