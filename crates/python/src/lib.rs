@@ -6,6 +6,10 @@ use pyo3::types::PyBytes;
 use sassafras::ptx;
 use std::time::Duration;
 
+/// An offset, bytes, and the index of the memory that the kernel gets the address of, if the bytes are memory: one that
+/// has come before has its bytes already.
+type Argument = (usize, Vec<u8>, Option<usize>);
+
 /// Severity, line, message.
 type Diagnostic = (String, Option<u32>, String);
 
@@ -108,14 +112,13 @@ mod _native {
         super::parameters(program, kernel).map_err(PyValueError::new_err)
     }
 
-    /// Runs a kernel. Each argument has an offset, bytes, and whether these are memory that the kernel gets the address
-    /// of; returns what that memory holds then.
+    /// Runs a kernel; returns what its memory holds then.
     #[pyfunction]
     fn run<'py>(
         py: Python<'py>,
         program: &[u8],
         launch: super::LaunchRequest,
-        args: Vec<(usize, Vec<u8>, bool)>,
+        args: Vec<Argument>,
     ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         let buffers = py.detach(|| super::run(program, &launch, args)).map_err(|error| match error {
             super::RunError::Program(what) => PyValueError::new_err(what),
@@ -206,11 +209,7 @@ fn parameters(program: &[u8], kernel: &str) -> Result<Vec<(u64, u64, bool)>, Str
     Ok(function.params.iter().map(place).collect())
 }
 
-fn run(
-    program: &[u8],
-    launch: &LaunchRequest,
-    args: Vec<(usize, Vec<u8>, bool)>,
-) -> Result<Vec<Vec<u8>>, RunError> {
+fn run(program: &[u8], launch: &LaunchRequest, args: Vec<Argument>) -> Result<Vec<Vec<u8>>, RunError> {
     let load = || -> Result<_, String> {
         if is_cubin(program) {
             return Ok((None, Some(sim::sass::Program::new(program).map_err(|error| error.to_string())?)));
@@ -241,15 +240,21 @@ fn run(
 fn execute(
     machine: &mut dyn sim::Machine,
     request: &LaunchRequest,
-    args: Vec<(usize, Vec<u8>, bool)>,
+    args: Vec<Argument>,
 ) -> Result<Vec<Vec<u8>>, RunError> {
-    let (mut parameters, mut buffers) = (Vec::new(), Vec::new());
-    for (offset, data, is_memory) in args {
-        let length = data.len();
-        let bytes = if is_memory { machine.allocate(data).to_le_bytes().to_vec() } else { data };
-        if is_memory {
-            buffers.push((u64::from_le_bytes(bytes.as_slice().try_into().unwrap_or_default()), length));
-        }
+    let mut parameters: Vec<u8> = Vec::new();
+    let mut buffers: Vec<(u64, usize)> = Vec::new();
+    for (offset, data, memory) in args {
+        let bytes = match memory {
+            None => data,
+            Some(index) => {
+                if index == buffers.len() {
+                    let length = data.len();
+                    buffers.push((machine.allocate(data), length));
+                }
+                buffers.get(index).map_or(0, |(address, _)| *address).to_le_bytes().to_vec()
+            }
+        };
         parameters.resize(parameters.len().max(offset + bytes.len()), 0);
         parameters[offset..offset + bytes.len()].copy_from_slice(&bytes);
     }

@@ -75,6 +75,15 @@ def test_run_a_cubin():
     assert np.array_equal(saxpy(sassafras.compile(SAXPY)), expected)
 
 
+def test_one_array_twice_is_one_memory():
+    x = np.arange(8, dtype=np.float32)
+    sassafras.run(SAXPY, "saxpy", block=8, args=[8, 2.0, x, x])
+    assert np.array_equal(x, 3 * np.arange(8, dtype=np.float32))
+    every_second = np.zeros((8, 2), dtype=np.float32)
+    sassafras.run(SAXPY, "saxpy", block=8, args=[8, 1.0, x, every_second[:, 1]])
+    assert np.array_equal(every_second[:, 1], x) and not every_second[:, 0].any()
+
+
 def test_run_checks_what_it_is_given():
     x = np.zeros(4, dtype=np.float32)
     with pytest.raises(TypeError):

@@ -118,7 +118,8 @@ def disassemble(cubin: bytes, style: Literal["plain", "life", "nvdisasm", "json"
 def inspect(data: bytes) -> dict[str, Any]:
     """What is in a cubin, a fat binary, or a program of the host with device code in it: kernels, registers,
     parameters, symbols."""
-    return json.loads(_native.inspect(bytes(data)))
+    found: dict[str, Any] = json.loads(_native.inspect(bytes(data)))
+    return found
 
 
 def verify(cubin: bytes) -> list[str]:
@@ -142,7 +143,7 @@ def run(
     """Runs a kernel of PTX in the interpreter, or of a cubin in the simulator; no GPU is needed.
 
     args has one value for each parameter: a NumPy array is memory that the kernel gets the address of, and has what
-    the kernel leaves there afterwards; ints, floats, NumPy scalars and bytes are passed by value. With opt_level, PTX
+    the kernel leaves there afterwards (the same array twice is the same memory; views are copies of their own); ints, floats, NumPy scalars and bytes are passed by value. With opt_level, PTX
     is compiled at that level and the code is simulated. races finds data races in shared memory, weak orders threads
     and memory adversely by a seed. Raises Fault for what a kernel must not do.
     """
@@ -160,8 +161,8 @@ def run(
         "weak": weak,
         "max_steps": max_steps,
     }
-    arrays = [arg for arg in args if _is_array(arg)]
-    placed = [_placed(arg, *parameter) for arg, parameter in zip(args, parameters)]
+    arrays: list[Any] = []
+    placed = [_placed(arg, arrays, *parameter) for arg, parameter in zip(args, parameters)]
     try:
         results = _native.run(data, launch, placed)
     except RuntimeError as error:
@@ -199,14 +200,20 @@ def _is_array(value: Argument) -> bool:
     return hasattr(value, "__array_interface__") and hasattr(value, "flags") and getattr(value, "ndim", 0) > 0
 
 
-def _placed(value: Any, offset: int, size: int, is_float: bool) -> tuple[int, bytes, bool]:
-    """The offset and bytes of an argument, and whether these are memory."""
+def _placed(
+    value: Any, arrays: list[Any], offset: int, size: int, is_float: bool
+) -> tuple[int, bytes, Optional[int]]:
+    """The offset and bytes of an argument, and the index of its array. One that comes twice is the same memory."""
     import struct
 
     if _is_array(value):
         if size != 8:
             raise TypeError(f"an array for a parameter of {size} bytes")
-        return offset, value.tobytes(), True
+        for index, array in enumerate(arrays):
+            if array is value:
+                return offset, b"", index
+        arrays.append(value)
+        return offset, value.tobytes(), len(arrays) - 1
     if isinstance(value, float) or (is_float and isinstance(value, int)):
         data = struct.pack({2: "<e", 4: "<f", 8: "<d"}[size], value)
     elif isinstance(value, int):
@@ -215,4 +222,4 @@ def _placed(value: Any, offset: int, size: int, is_float: bool) -> tuple[int, by
         data = value.tobytes() if hasattr(value, "tobytes") else bytes(value)
     if len(data) != size:
         raise TypeError(f"{len(data)} bytes for a parameter of {size}")
-    return offset, data, False
+    return offset, data, None
