@@ -6,7 +6,5 @@ fn main() {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|v| v == value);
     if is("CARGO_CFG_TARGET_OS", "linux") && is("CARGO_CFG_TARGET_ENV", "gnu") {
         println!("cargo::rustc-link-arg-bins=-no-pie");
-        // The unwinder from an archive: one library less to load.
-        println!("cargo::rustc-link-lib=gcc_eh");
     }
 }

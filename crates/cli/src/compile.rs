@@ -14,10 +14,10 @@ use crate::usage::{self, Report, Sections};
 use crate::{doubles, entries};
 use ptx::ast::Module;
 use ptx::diag::Severity;
-use sassafras::DebugInfo;
+use sassafras::{Cancel, DebugInfo};
 use std::fs::File;
 use std::io::Write;
-use std::time::Instant;
+use std::time::Duration;
 
 /// Does what the words say; `Err` when it failed and has said why.
 pub fn run(words: Vec<String>) -> Result<(), Stop> {
@@ -28,17 +28,85 @@ pub fn run(words: Vec<String>) -> Result<(), Stop> {
         let _ = std::io::stdout().write_all(text.as_bytes());
         return Ok(());
     }
+    check(&given, &mut log)?;
+    compile(&given, &mut log)
+}
+
+/// Compiles texts in place of files; `None` if they were to be parsed only.
+pub fn of_texts(
+    words: Vec<String>,
+    texts: Vec<String>,
+    cancel: Option<Cancel>,
+    log: &mut Log,
+) -> Result<Option<Vec<u8>>, Stop> {
+    let given = options::parse(words, log)?.in_process(texts, cancel);
+    check(&given, log)?;
+    let product = produce(&given, log)?;
+    if let Some(product) = &product {
+        product.report_usage(&given, log)?;
+    }
+    if log.failed() { Err(Stop) } else { Ok(product.map(|product| product.output.cubin)) }
+}
+
+/// Checks the options, of which some change what is said from then on.
+fn check(given: &Given, log: &mut Log) -> Result<(), Stop> {
     if let Some(name) = given.word(Id::ToolName) {
         log.tool = name.to_string();
     }
     log.no_warnings = given.has(Id::NoWarnings);
     log.warnings_are_errors = given.has(Id::WarningsAreErrors);
-    options::check(&given, &mut log)?;
-    compile(&given, &mut log)
+    options::check(given, log)
 }
 
 fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
-    let start = Instant::now();
+    let Some(product) = produce(given, log)? else { return Ok(()) };
+    let Product { name, start, parsed, generated, output } = &product;
+    let path = given.output();
+    let unwritable = |path: &str| format!("Output file '{path}' could not be opened");
+    if !log.failed() {
+        write_over(path, &output.cubin).map_err(|_| log.fatal(&unwritable(path)))?;
+    }
+    product.report_usage(given, log)?;
+    if log.failed() {
+        return Err(Stop);
+    }
+    let functions = &output.functions;
+    let (start, parsed, generated, end) = (*start, *parsed, *generated, now());
+    let trace = Trace { input: name, start, parsed, generated, end, functions };
+    trace.write(given).map_err(|message| log.fatal(&message))?;
+    let (time, parse, times) = (end - start, parsed - start, &output.times);
+    let statistics = Statistics { inputs: &given.inputs, time, parse, times, functions };
+    statistics.report(given, log).map_err(|path| log.fatal(&unwritable(&path)))
+}
+
+/// The time by the compiler's own clock.
+fn now() -> Duration {
+    sassafras::system_clock().map_or(Duration::ZERO, |clock| clock())
+}
+
+/// A cubin, and when its parts were made.
+struct Product {
+    name: String,
+    start: Duration,
+    parsed: Duration,
+    generated: Duration,
+    output: Generated,
+}
+
+impl Product {
+    /// `-v`
+    fn report_usage(&self, given: &Given, log: &Log) -> Result<(), Stop> {
+        if given.has(Id::Verbose) {
+            let sections = Sections::of(&self.output.cubin, log)?;
+            Report { given, functions: &self.output.functions, sections, log }.print();
+        }
+        Ok(())
+    }
+}
+
+/// From the inputs to a cubin; `None` if they were to be parsed only.
+fn produce(given: &Given, log: &mut Log) -> Result<Option<Product>, Stop> {
+    let start = now();
     let program = Program::read(given, log)?;
     // Enciphered text is no PTX yet.
     if given.asks_for(Id::Okey) {
@@ -66,7 +134,7 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     program.correct_header(module);
     options::check_for_module(given, module, log)?;
     if parse_only {
-        return Ok(());
+        return Ok(None);
     }
     if needed.refusal(given.arch().target, &given.arch().name).is_some() {
         return Err(log.fatal("An input for a later machine is not supported, whatever the last header says"));
@@ -75,29 +143,12 @@ fn compile(given: &Given, log: &mut Log) -> Result<(), Stop> {
     options::check_for_compilation(given, module, log)?;
     refuse_what_is_missing(given, log)?;
     warn_of_what_is_left_out(given, log);
-    let parsed = Instant::now();
+    let parsed = now();
     let output = generate(given, &program, module, log)?;
-    let generated = Instant::now();
+    let generated = now();
     usage::check_registers(&output.functions, log)?;
     usage::warn(given, &output.functions, log);
-    let path = given.output();
-    let unwritable = |path: &str| format!("Output file '{path}' could not be opened");
-    if !log.failed() {
-        write_over(path, &output.cubin).map_err(|_| log.fatal(&unwritable(path)))?;
-    }
-    if given.has(Id::Verbose) {
-        let sections = Sections::of(&output.cubin, log)?;
-        Report { given, functions: &output.functions, sections, log }.print();
-    }
-    if log.failed() {
-        return Err(Stop);
-    }
-    let functions = &output.functions;
-    let trace = Trace { input: &program.name, start, parsed, generated, functions };
-    trace.write(given).map_err(|message| log.fatal(&message))?;
-    let (time, parse, times) = (start.elapsed(), parsed - start, &output.times);
-    let statistics = Statistics { inputs: &given.inputs, time, parse, times, functions };
-    statistics.report(given, log).map_err(|path| log.fatal(&unwritable(&path)))
+    Ok(Some(Product { name: program.name, start, parsed, generated, output }))
 }
 
 /// Writes a file. An older one is not emptied first, which costs ext4 a tenth of the time that a small kernel takes
@@ -194,8 +245,9 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     options.tuning = tuning(given, log)?;
     options.disabled_passes = given.disabled_passes().unwrap_or_default();
     options.time_passes = given.has(Id::TimePasses);
+    options.cancel = given.cancel.clone();
     let output = sassafras::compile_module(module, &options);
-    eprint!("{}", output.log);
+    log.text(Severity::Info, &output.log);
     let mut diagnostics = output.diagnostics;
     // A line of the joined text is no line of any input.
     diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);

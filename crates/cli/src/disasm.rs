@@ -30,10 +30,19 @@ Turns a listing of `sassafras disasm` into instructions, 16 bytes each.
 
 /// What to print.
 #[derive(Default)]
-struct Style {
-    life: bool,
-    json: bool,
-    nvdisasm: bool,
+pub struct Style {
+    pub life: bool,
+    pub json: bool,
+    pub nvdisasm: bool,
+}
+
+/// The code of a cubin as text.
+pub fn disassemble(cubin: &[u8], style: &Style) -> Result<String, String> {
+    let object = Object::read(cubin).map_err(|e| e.to_string())?;
+    let (sm, images) = images(&object)?;
+    let mut out = Vec::new();
+    print(&mut out, "", sm, &images, style).map_err(|e| e.to_string())?;
+    String::from_utf8(out).map_err(|e| e.to_string())
 }
 
 /// Prints while it decodes; what is left to print is nothing.

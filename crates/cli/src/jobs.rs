@@ -10,6 +10,7 @@ use crate::options::{Given, Id};
 use ptx::ast::Module;
 use std::fs::File;
 use std::io::{Read, Write};
+#[cfg(target_os = "linux")]
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
 /// Threads to compile with. What make has lent goes back to it when this is dropped.
@@ -52,6 +53,10 @@ const AUTHORITY: &str = "--jobserver-";
 const NON_BLOCKING: i32 = 0o4000;
 
 /// Both ends of make's pipe, opened anew: the flags of make's own descriptors stay as they are.
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "pipes are found by their names on Linux alone")
+)]
 struct Server {
     tokens: File,
     returns: File,
@@ -60,6 +65,7 @@ struct Server {
 impl Server {
     /// The server that `MAKEFLAGS` names, if it can be reached: make closes its pipe for jobs that it takes for no
     /// make.
+    #[cfg(target_os = "linux")]
     fn find(flags: &str) -> Option<Server> {
         let word = flags.split_whitespace().rev().find_map(|word| word.strip_prefix(AUTHORITY))?;
         let place = word.strip_prefix("auth=").or_else(|| word.strip_prefix("fds="))?;
@@ -78,6 +84,12 @@ impl Server {
         })
     }
 
+    /// Elsewhere a pipe of make's can't be opened anew; there is one thread then.
+    #[cfg(not(target_os = "linux"))]
+    fn find(_: &str) -> Option<Server> {
+        None
+    }
+
     /// As many tokens as are free now, up to `most`.
     fn take(mut self, most: usize) -> std::io::Result<Tokens> {
         let mut bytes = vec![0; most];
@@ -91,6 +103,7 @@ impl Server {
 }
 
 /// The path of a descriptor of ours.
+#[cfg(target_os = "linux")]
 fn descriptor(number: &str) -> Option<String> {
     number.parse::<u32>().ok().map(|number| format!("/proc/self/fd/{number}"))
 }
@@ -107,7 +120,7 @@ impl Drop for Tokens {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

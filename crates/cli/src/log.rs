@@ -1,6 +1,7 @@
-//! What goes to stderr, in ptxas's form, at once. `-w` and `-Werror` act here and nowhere else.
+//! What goes to stderr at once, or is kept for the caller, in ptxas's form. `-w` and `-Werror` act here and nowhere else.
 
 use ptx::diag::{Diagnostic, Severity};
+use std::cell::RefCell;
 
 /// The reason has been printed; the command ends with [`FAILED`].
 #[derive(Debug)]
@@ -11,23 +12,54 @@ pub const FAILED: u8 = 255;
 
 const ABORTED: &str = "Ptx assembly aborted due to errors";
 
+/// What ptxas would print to stderr: a line of it, or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The text without the line end.
+    pub text: String,
+}
+
 pub struct Log {
     /// The first word of every line.
     pub tool: String,
     pub no_warnings: bool,
     pub warnings_are_errors: bool,
     failed: bool,
+    /// Messages in place of stderr.
+    kept: Option<RefCell<Vec<Message>>>,
 }
 
 impl Default for Log {
     fn default() -> Log {
-        Log { tool: "ptxas".into(), no_warnings: false, warnings_are_errors: false, failed: false }
+        let tool = "ptxas".into();
+        Log { tool, no_warnings: false, warnings_are_errors: false, failed: false, kept: None }
     }
 }
 
 impl Log {
+    /// One that keeps messages.
+    pub fn keeping() -> Log {
+        Log { kept: Some(RefCell::default()), ..Log::default() }
+    }
+
+    /// What was kept.
+    pub fn into_messages(self) -> Vec<Message> {
+        self.kept.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Prints or keeps a text of whole lines.
+    pub fn text(&self, severity: Severity, text: &str) {
+        match &self.kept {
+            _ if text.is_empty() => {}
+            Some(kept) => kept.borrow_mut().push(Message { severity, text: text.trim_end().to_string() }),
+            None => eprint!("{text}"),
+        }
+    }
+
     fn line(&self, severity: Severity, message: &str) {
-        eprintln!("{} {}: {message}", self.tool, severity.padded());
+        self.text(severity, &format!("{} {}: {message}\n", self.tool, severity.padded()));
     }
 
     pub fn info(&self, message: &str) {
@@ -70,7 +102,8 @@ impl Log {
             let file = diagnostic.file.as_deref().unwrap_or(file);
             match line {
                 Some(line) => {
-                    eprintln!("{} {file}, line {line}; {}: {message}", self.tool, severity.padded())
+                    let padded = severity.padded();
+                    self.text(severity, &format!("{} {file}, line {line}; {padded}: {message}\n", self.tool));
                 }
                 None => self.line(severity, message),
             }
@@ -87,7 +120,8 @@ impl Log {
             }
             None => false,
         });
-        eprint!("{}", ptx::diag::render_rich(file, source, &shown));
+        let worst = shown.iter().map(|diagnostic| diagnostic.severity).max().unwrap_or(Severity::Info);
+        self.text(worst, &ptx::diag::render_rich(file, source, &shown));
     }
 
     /// The severity that counts; `None` if nothing is to be said.

@@ -4,7 +4,6 @@ use crate::answer::Answer;
 use crate::log::FAILED;
 use crate::{disasm, inspect, opt, options, run, verify};
 use std::io::Write;
-use std::process::ExitCode;
 
 struct Tool {
     name: &'static str,
@@ -65,7 +64,7 @@ Prints how COMMAND is called, or every option that ptxas takes with what comes o
 ";
 
 /// Runs the command that the words name; `None` if they are words for ptxas.
-pub fn call(words: &[String]) -> Option<ExitCode> {
+pub fn call(words: &[String]) -> Option<u8> {
     let (name, words) = words.split_first()?;
     let tool = TOOLS.iter().find(|tool| tool.name == name)?;
     let wants_help = words.iter().any(|word| word == "--help" || word == "-h");
@@ -74,11 +73,11 @@ pub fn call(words: &[String]) -> Option<ExitCode> {
         Ok(answer) => {
             // A reader that closes the pipe early is no error of ours.
             let _ = std::io::stdout().write_all(answer.text.as_bytes());
-            ExitCode::from(answer.code)
+            answer.code
         }
         Err(message) => {
             eprintln!("sassafras: {}", message.trim_end());
-            ExitCode::from(FAILED)
+            FAILED
         }
     })
 }

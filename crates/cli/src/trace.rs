@@ -2,15 +2,17 @@
 //! fields are ptxas's; functions that are compiled at the same time overlap.
 
 use crate::options::{Given, Id};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The times of a compilation.
 pub struct Trace<'a> {
     pub input: &'a str,
-    pub start: Instant,
+    /// By the compiler's clock, as all that follows.
+    pub start: Duration,
     /// When the code generator began and ended.
-    pub parsed: Instant,
-    pub generated: Instant,
+    pub parsed: Duration,
+    pub generated: Duration,
+    pub end: Duration,
     pub functions: &'a [sassafras::Usage],
 }
 
@@ -29,19 +31,19 @@ impl Trace<'_> {
     }
 
     fn events(&self, pid: i64) -> Vec<String> {
-        let event = |name: &str, of: &str, from: Instant, time: Duration| {
-            let (at, time) = (from.saturating_duration_since(self.start).as_micros(), time.as_micros());
+        let event = |name: &str, of: &str, from: Duration, time: Duration| {
+            let (at, time) = (from.saturating_sub(self.start).as_micros(), time.as_micros());
             let of = quoted(of);
             format!(
                 "{{\"args\":{{\"name\":{of}}},\"dur\":{time},\"name\":\"{name}\",\"ph\":\"X\",\"pid\":{pid},\"tid\":0,\"ts\":{at}}}"
             )
         };
-        let mut all = vec![event("Total PTXAS Time", self.input, self.start, self.start.elapsed())];
+        let mut all = vec![event("Total PTXAS Time", self.input, self.start, self.end - self.start)];
         for function in self.functions {
             all.push(event("Optimizing compilation unit", &function.name, function.start, function.time));
         }
         all.push(event("PTX parsing and setup time", "", self.start, self.parsed - self.start));
-        all.push(event("Post processing", "", self.generated, self.generated.elapsed()));
+        all.push(event("Post processing", "", self.generated, self.end - self.generated));
         all
     }
 }

@@ -1,5 +1,5 @@
 //! Prints what is in a cubin, a fat binary or a host program:
-//! `cargo run -p cubin --example inspect -- [--json | --extract FOLDER] FILE`
+//! `cargo run -p sassafras-cubin --example inspect -- [--json | --extract FOLDER] FILE`
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Checks that cubins survive reading and writing: `cargo run -p cubin --example roundtrip -- FILE…`
+//! Checks that cubins survive reading and writing: `cargo run -p sassafras-cubin --example roundtrip -- FILE…`
 //!
 //! For each file: it reads; writing the model gives the same bytes; reading those gives the same model. At the end
 //! come counts of what was seen, among them what has no typed form. The exit status is 1 if any file failed.

@@ -1,4 +1,4 @@
-//! The CUDA driver, as far as running a kernel needs it. All unsafe code of the crate is here.
+//! The CUDA driver, as far as running a kernel needs it. All unsafe code of the crate is here and in `library`.
 //!
 //! What holds:
 //! * The library is opened at run time and never closed, so its functions stay valid.
@@ -10,6 +10,7 @@
 //!   of their own.
 #![allow(unsafe_code)]
 
+use crate::library;
 use crate::runline::{MAP_BYTES, Tensor};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -17,15 +18,6 @@ use std::ptr::{null, null_mut};
 type Handle = *mut c_void;
 type Address = u64;
 type Code = c_uint;
-
-unsafe extern "C" {
-    fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
-    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn dlerror() -> *const c_char;
-}
-
-const RTLD_NOW: c_int = 2;
-const LIBRARY: &CStr = c"libcuda.so.1";
 
 /// Declares the functions that are taken from the library: `field = symbol(argument types)`. The types are
 /// those of cuda.h 13.0; the suffix `_v2` is the header's own renaming.
@@ -37,7 +29,7 @@ macro_rules! driver_calls {
             fn find(library: *mut c_void) -> Result<Calls, Error> {
                 Ok(Calls { $($field: {
                     type Function = unsafe extern "C" fn($($argument),*) -> Code;
-                    let address = symbol(library, $symbol)?;
+                    let address = library::symbol(library, $symbol).map_err(Error::NoDriver)?;
                     // SAFETY: the address is that of the function with this name, whose type is given above.
                     unsafe { std::mem::transmute::<*mut c_void, Function>(address) }
                 },)* })
@@ -161,25 +153,6 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The address of a function of the library.
-fn symbol(library: *mut c_void, name: &'static CStr) -> Result<*mut c_void, Error> {
-    // SAFETY: `library` came from dlopen and is never closed; the name ends with a zero.
-    let address = unsafe { dlsym(library, name.as_ptr()) };
-    if address.is_null() { Err(Error::NoDriver(format!("{LIBRARY:?} has no {name:?}"))) } else { Ok(address) }
-}
-
-fn open_library() -> Result<*mut c_void, Error> {
-    // SAFETY: the name ends with a zero; the library's initialisers are the vendor's and meant to be run so.
-    let library = unsafe { dlopen(LIBRARY.as_ptr(), RTLD_NOW) };
-    if !library.is_null() {
-        return Ok(library);
-    }
-    // SAFETY: after a failure dlerror returns null or a string that lives until the next dl call of this
-    // thread.
-    let reason = unsafe { text_at(dlerror()) };
-    Err(Error::NoDriver(reason.unwrap_or_else(|| "dlopen failed".into())))
-}
-
 /// # Safety
 /// `text` is null or a string that ends with a zero.
 unsafe fn text_at(text: *const c_char) -> Option<String> {
@@ -218,7 +191,7 @@ pub struct Device {
 impl Device {
     /// Opens the driver and the GPU with this number.
     pub fn open(ordinal: u32) -> Result<Device, Error> {
-        let calls = Calls::find(open_library()?)?;
+        let calls = Calls::find(library::open().map_err(Error::NoDriver)?)?;
         let wanted = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
         let (mut ordinal, mut context) = (0, null_mut());
         // SAFETY: the pointers are to locals of the types that the calls write.

@@ -2,6 +2,7 @@
 
 mod driver;
 mod execute;
+mod library;
 pub mod process;
 pub mod runline;
 

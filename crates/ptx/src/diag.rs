@@ -4,7 +4,7 @@
 //! padded to eight columns, a located line is `ptxas FILE, line N; SEVERITY: TEXT`, and a run that reported
 //! an error closes with [`ABORTED`].
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// The closing line after any error of the front end.
 pub const ABORTED: &str = "ptxas fatal   : Ptx assembly aborted due to errors";
@@ -70,6 +70,28 @@ pub struct Diagnostic {
     pub span: Span,
     pub message: String,
 }
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.padded().trim_end())
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    /// `line 12: error: Unknown symbol 'x'`
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Diagnostic { severity, file, line, message, .. } = self;
+        if let Some(file) = file {
+            write!(f, "{file}, ")?;
+        }
+        if let Some(line) = line {
+            write!(f, "line {line}: ")?;
+        }
+        write!(f, "{severity}: {message}")
+    }
+}
+
+impl std::error::Error for Diagnostic {}
 
 /// What ptxas would print to stderr for these diagnostics of `file`, without the closing line.
 pub fn render_ptxas(file: &str, diagnostics: &[Diagnostic]) -> String {

@@ -43,7 +43,7 @@ fn compile(source: &str, target: &str) -> Result<Vec<u8>, String> {
     let options = sassafras::Options::new(ptx::Target::find(target).ok_or("no such target")?).with(|o| {
         o.verify = true;
     });
-    sassafras::compile(source, &options).map(|compiled| compiled.cubin).map_err(|e| e.to_string())
+    sassafras::compile(source, &options).map(|compiled| compiled.bytes).map_err(|e| e.to_string())
 }
 
 /// A string of a line of JSON.

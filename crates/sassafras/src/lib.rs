@@ -1,5 +1,33 @@
 //! The compiler: PTX in, cubin out.
 //!
+//! ```
+//! let ptx = "
+//!     .version 8.0
+//!     .target sm_75
+//!     .address_size 64
+//!     .visible .entry fill(.param .u64 out, .param .u32 value)
+//!     {
+//!         .reg .b64 %out;
+//!         .reg .b32 %value;
+//!         ld.param.u64 %out, [out];
+//!         ld.param.u32 %value, [value];
+//!         st.global.u32 [%out], %value;
+//!         ret;
+//!     }";
+//! let cubin = sassafras::compile_ptx(ptx, "sm_90")?;
+//! assert!(cubin.bytes.starts_with(b"\x7fELF")); // what cuModuleLoadData takes
+//! assert_eq!(cubin.functions[0].spill_stores, 0);
+//!
+//! let error = sassafras::compile_ptx(&ptx.replace("ret;", "rest;"), "sm_90").unwrap_err();
+//! assert!(error.to_string().starts_with("line 12: "));
+//! # Ok::<(), sassafras::Error>(())
+//! ```
+//!
+//! [`compile`] takes [`Options`]: level, debug information, launch bounds, [`Limits`], [`Cancel`]. No GPU, no CUDA
+//! toolkit, no files, no environment and no clock are needed; it runs on `wasm32-unknown-unknown`, too.
+//!
+//! # Inside
+//!
 //! ```text
 //! ptx::Module → lower → ori::Function → opt, codegen → regalloc → mach → object → bytes
 //! ```
@@ -21,27 +49,41 @@ mod opt;
 mod passes;
 mod regalloc;
 
-pub use context::{Bounds, CacheRule, DebugInfo, Knob, Options, Times, Tuning};
+pub use context::{
+    Bounds, CacheRule, Cancel, Clock, DebugInfo, Knob, Limits, Options, Stop, Times, Tuning, system_clock,
+};
 pub use driver::ir_text::{OptError, opt_text, pass_names};
 pub use module::tools_patch::not_for_patches;
 pub use object::resource_usage::Usage;
 pub use passes::{help as help_passes, is_pass, optional as optional_pass};
 pub use ptx;
+pub use ptx::diag::{Diagnostic, Severity};
 
-use context::Failure;
-use ptx::diag::{Diagnostic, Severity};
+use context::{Ended, Failure};
 use std::fmt;
 
-/// A compiled module.
+/// A compiled module: the file for the driver, and what there is to say about it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Compiled {
+pub struct Cubin {
     /// The ELF file for the driver (`cuModuleLoadData`), or for the linker.
-    pub cubin: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// Warnings of the front end and of the compiler.
     pub warnings: Vec<Diagnostic>,
     /// Resource usage of each function, in the order of the PTX text.
     pub functions: Vec<Usage>,
+}
+
+impl AsRef<[u8]> for Cubin {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl From<Cubin> for Vec<u8> {
+    fn from(cubin: Cubin) -> Vec<u8> {
+        cubin.bytes
+    }
 }
 
 /// Why there is no cubin.
@@ -50,18 +92,20 @@ pub struct Compiled {
 pub enum Error {
     /// The front end rejects the PTX.
     Ptx(Vec<Diagnostic>),
-    /// The module's `.target` can't run on the target, in ptxas's words.
+    /// There is no such target, or the module's `.target` can't run on it, in ptxas's words.
     Target(String),
-    /// The compiler rejects the module: a limit is exceeded, or something is not supported.
+    /// The compiler rejects the module: a limit of the machine is exceeded, or something is not supported.
     Compile(Vec<Diagnostic>),
+    /// It was cancelled, or takes more than [`Options::limits`] allow.
+    Stopped(Stop),
 }
 
 impl Error {
-    /// The diagnostics, the first error first; none for [`Error::Target`].
+    /// The diagnostics, in the order in which ptxas says them; none for [`Error::Target`] and [`Error::Stopped`].
     pub fn diagnostics(&self) -> &[Diagnostic] {
         match self {
             Error::Ptx(all) | Error::Compile(all) => all,
-            Error::Target(_) => &[],
+            Error::Target(_) | Error::Stopped(_) => &[],
         }
     }
 }
@@ -71,6 +115,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let all = match self {
             Error::Target(refusal) => return f.write_str(refusal),
+            Error::Stopped(stop) => return stop.fmt(f),
             Error::Ptx(all) | Error::Compile(all) => all,
         };
         let first = all.iter().find(|d| d.severity >= Severity::Error).or(all.first());
@@ -84,40 +129,30 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// Compiles PTX for a target by name, such as `sm_90` or `sm_90a`, with the default options: best code.
+pub fn compile_ptx(source: &str, arch: &str) -> Result<Cubin, Error> {
+    compile(source, &Options::for_arch(arch)?)
+}
+
 /// Compiles PTX: parses and checks it, checks that its `.target` can run on the target, and generates code.
 ///
 /// Functions are compiled on all processors unless [`Options::threads`] says otherwise; the bytes depend on the text and
 /// the options alone.
 ///
 /// ```
-/// use sassafras::{Error, Options, compile, ptx};
+/// # let ptx = ".version 8.0 .target sm_75 .entry k() { ret; }";
+/// use sassafras::{Options, compile};
+/// use std::time::Duration;
 ///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let source = "
-///     .version 8.0
-///     .target sm_75
-///     .address_size 64
-///     .visible .entry fill(.param .u64 out, .param .u32 value)
-///     {
-///         .reg .b64 %out;
-///         .reg .b32 %value;
-///         ld.param.u64 %out, [out];
-///         ld.param.u32 %value, [value];
-///         st.global.u32 [%out], %value;
-///         ret;
-///     }";
-/// let target = ptx::Target::find("sm_90").ok_or("no such target")?;
-/// let compiled = compile(source, &Options::new(target))?;
-/// assert!(compiled.cubin.starts_with(b"\x7fELF")); // what cuModuleLoadData takes
-/// assert_eq!(compiled.functions[0].spill_stores, 0);
-///
-/// let error = compile(&source.replace("ret;", "rest;"), &Options::new(target)).unwrap_err();
-/// assert!(matches!(error, Error::Ptx(_)));
-/// assert!(error.to_string().starts_with("line 12: "));
-/// # Ok(())
-/// # }
+/// let mut options = Options::for_arch("sm_90")?;
+/// options.level = 1;
+/// options.limits.time = Some(Duration::from_secs(60));
+/// let cubin = compile(ptx, &options)?;
+/// # assert!(!cubin.bytes.is_empty());
+/// # Ok::<(), sassafras::Error>(())
 /// ```
-pub fn compile(source: &str, options: &Options) -> Result<Compiled, Error> {
+pub fn compile(source: &str, options: &Options) -> Result<Cubin, Error> {
+    let options = options.started(source.len()).map_err(Error::Stopped)?;
     let parsed = ptx::parse(source, &ptx::Options::default());
     if parsed.failed() {
         return Err(Error::Ptx(parsed.diagnostics));
@@ -126,11 +161,13 @@ pub fn compile(source: &str, options: &Options) -> Result<Compiled, Error> {
     if let Some(refusal) = module.target.refusal(options.target, options.target.name()) {
         return Err(Error::Target(refusal));
     }
-    let Output { cubin, diagnostics, functions, .. } = compile_module(&module, options);
-    match cubin {
-        None => Err(Error::Compile(diagnostics)),
-        Some(cubin) => {
-            Ok(Compiled { cubin, warnings: [parsed.diagnostics, diagnostics].concat(), functions })
+    let output = compile_module(&module, &options);
+    match (output.cubin, output.stopped) {
+        (_, Some(stop)) => Err(Error::Stopped(stop)),
+        (None, None) => Err(Error::Compile(output.diagnostics)),
+        (Some(bytes), None) => {
+            let warnings = [parsed.diagnostics, output.diagnostics].concat();
+            Ok(Cubin { bytes, warnings, functions: output.functions })
         }
     }
 }
@@ -141,6 +178,8 @@ pub fn compile(source: &str, options: &Options) -> Result<Compiled, Error> {
 pub struct Output {
     /// `None` if there are errors.
     pub cubin: Option<Vec<u8>>,
+    /// Why it ended early, if it did.
+    pub stopped: Option<Stop>,
     /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// Notes about the launch bounds of kernels; those of severity `Info` are for `-v`.
@@ -153,28 +192,31 @@ pub struct Output {
     pub log: String,
 }
 
-/// Compiles a module that the front end accepted: one without errors, whose `.target` can run on the target.
+/// Compiles a module that the front end accepted: one without errors ([`ptx::Parsed::failed`]).
 ///
 /// [`compile`] does all of that; this is for callers that read the module first, or compile it several times.
 pub fn compile_module(module: &ptx::Module, options: &Options) -> Output {
     let mut output = Output::default();
-    let result = driver::cubin(module, options, &mut output);
+    let result = match options.started(module.source.text().len()) {
+        Ok(options) => driver::cubin(module, &options, &mut output),
+        Err(stop) => Err(Ended::Stopped(stop)),
+    };
     if options.time_passes {
         output.log += &output.times.to_string();
     }
-    match result {
-        Ok(cubin) => output.cubin = cubin,
-        Err(failure) => {
-            let line = Some(failure.line).filter(|l| *l > 0);
-            let Failure { span, message, .. } = failure;
-            output.diagnostics.push(Diagnostic {
-                severity: Severity::Fatal,
-                file: None,
-                line,
-                span,
-                message,
-            });
+    let failure = match result {
+        Ok(cubin) => {
+            output.cubin = cubin;
+            return output;
         }
-    }
+        Err(Ended::Failed(failure)) => failure,
+        Err(Ended::Stopped(stop)) => {
+            output.stopped = Some(stop);
+            Failure::of_module(stop.to_string())
+        }
+    };
+    let Failure { line, span, message } = failure;
+    let line = Some(line).filter(|line| *line > 0);
+    output.diagnostics.push(Diagnostic { severity: Severity::Fatal, file: None, line, span, message });
     output
 }

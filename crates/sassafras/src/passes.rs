@@ -738,7 +738,9 @@ impl Driver<'_, '_> {
         if !pass.runs(self.options) {
             return Ok(Change::Nothing);
         }
-        let change = self.times.of(pass.name, || pass.apply(self.unit, &mut self.context));
+        let go_on = self.options.go_on(self.unit.instructions());
+        go_on.map_err(|stop| failure(pass.name, self.unit, PassError::Stopped(stop)))?;
+        let change = self.times.of(pass.name, self.options, || pass.apply(self.unit, &mut self.context));
         let change = change.map_err(|e| failure(pass.name, self.unit, e))?;
         if self.is_dumped(pass.name) {
             pass.dump(self.unit, &self.context, self.log);

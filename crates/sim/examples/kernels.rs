@@ -1,7 +1,7 @@
 //! Runs the kernels of a PTX file in the interpreter and from several cubins in the simulator, and compares the memory
 //! that they leave.
 //!
-//! `cargo run --release -p sim --example kernels -- [--blocks N] [--weak SEED] FILE.ptx FIRST.cubin [OTHER.cubin ...]`
+//! `cargo run --release -p sassafras-sim --example kernels -- [--blocks N] [--weak SEED] FILE.ptx FIRST.cubin [OTHER.cubin ...]`
 
 use sim::kernels::{Case, Data};
 use std::error::Error;

@@ -1,6 +1,6 @@
 //! How many instructions of lanes the interpreter and the simulator execute in a second.
 //!
-//! `cargo run --release -p sim --example speed`; `cargo xtask bench simulator` reads the lines and has a bar for them.
+//! `cargo run --release -p sassafras-sim --example speed`; `cargo xtask bench simulator` reads the lines and has a bar for them.
 
 use sim::Machine;
 use sim::ptx::Launch;

@@ -1,6 +1,6 @@
 //! Lists the instructions of PTX files that the interpreter can't execute.
 //!
-//! `cargo run --release -p sim --example unsupported -- FILE.ptx ...`
+//! `cargo run --release -p sassafras-sim --example unsupported -- FILE.ptx ...`
 
 use std::collections::BTreeMap;
 

@@ -45,7 +45,16 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     if let Some(extra) = arguments.next()? {
         return Err(extra.unexpected().into());
     }
-    let programs = ["--package", "cli", "--bin", "sassafras", "--package", "gpu", "--bin", "gpu-run"];
+    let programs = [
+        "--package",
+        "sassafras-cli",
+        "--bin",
+        "sassafras",
+        "--package",
+        "sassafras-gpu",
+        "--bin",
+        "gpu-run",
+    ];
     shell::run(shell::cargo(["build", "--quiet", "--release"]).args(programs))?;
     let kernels = dir.join("kernels");
     shell::create_dir(&kernels)?;

@@ -13,7 +13,7 @@ pub fn compile_ours(source: &str, target: &str, level: u8) -> std::result::Resul
         // As the interpreter, and ptxas with the option that says so.
         o.contract = false;
     });
-    sassafras::compile(source, &options).map(|compiled| compiled.cubin).map_err(|e| e.to_string())
+    sassafras::compile(source, &options).map(|compiled| compiled.bytes).map_err(|e| e.to_string())
 }
 
 /// What ptxas makes of a text at a level.

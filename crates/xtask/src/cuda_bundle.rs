@@ -18,7 +18,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     if let Some(extra) = arguments.next()? {
         return Err(extra.unexpected().into());
     }
-    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "cli"]))?;
+    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "sassafras-cli"]))?;
     let tests = shell::root().join("tests");
     shell::create_dir(&dir.join("cuda"))?;
     bundle::copy(&tests.join("script.sh"), &dir.join("script.sh"))?;

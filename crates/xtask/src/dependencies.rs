@@ -65,7 +65,7 @@ fn verdicts(packages: &[Package], licences: &[String], crates: &[String]) -> Vec
         if !crates.contains(name) {
             errors.push(format!("{name}: deny.toml doesn't allow it"));
         }
-        if !licence.split(" OR ").any(|licence| licences.iter().any(|allowed| allowed == licence)) {
+        if !is_allowed(licence, licences) {
             errors.push(format!("{name}: deny.toml doesn't allow the licence '{licence}'"));
         }
         if source.as_ref().is_some_and(|source| !source.starts_with(&*root)) {
@@ -80,6 +80,12 @@ fn verdicts(packages: &[Package], licences: &[String], crates: &[String]) -> Vec
     errors.sort();
     errors.dedup();
     errors
+}
+
+/// Is one choice of each part allowed? `(MIT OR Apache-2.0) AND Unicode-3.0`
+fn is_allowed(licence: &str, licences: &[String]) -> bool {
+    let one_of = |choices: &str| choices.split(" OR ").any(|choice| licences.iter().any(|l| l == choice));
+    licence.split(" AND ").all(|part| one_of(part.trim_matches(['(', ')'])))
 }
 
 /// Dependencies that a crate's manifest names and no file of it uses.
@@ -144,6 +150,8 @@ mod tests {
             ["one: there is more than one version"]
         );
         assert!(errors(&[two, "one v1.0.0|GPL-3.0|"])[0].contains("'GPL-3.0'"));
+        assert!(errors(&["two v1.0.0|(MIT OR Zlib) AND MIT|", "one v1.0.0|MIT|"]).is_empty());
+        assert!(errors(&[two, "one v1.0.0|(MIT OR Zlib) AND Zlib|"])[0].contains("Zlib"));
         assert!(errors(&[two, "one v1.0.0 (https://example.org/one#1)|MIT|"])[0].contains("crates.io"));
         assert!(errors(&[two, "one v1.0.0|MIT|", "six v1.0.0|MIT|"])[0].starts_with("six"));
     }

@@ -23,8 +23,8 @@ const KNOWN: [(&str, &str, &str); 3] = [
 ];
 
 /// The crates that are checked: all.
-const CRATES: [&str; 10] =
-    ["targets", "ptx", "sass", "cubin", "ori", "sassafras", "sim", "cli", "gpu", "xtask"];
+const CRATES: [&str; 12] =
+    ["targets", "ptx", "sass", "cubin", "ori", "sassafras", "sim", "cli", "capi", "python", "gpu", "xtask"];
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 

@@ -27,6 +27,7 @@ mod shell;
 mod test;
 mod tools;
 mod tuned;
+mod wheel;
 
 #[global_allocator]
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
@@ -101,6 +102,8 @@ cargo xtask <task>
       --mixed                    list operations that never come as close as their unit does
       --write                    add what was measured to the model's table
       --fresh                    put it in place of the table: after a unit was split
+  wheel                          the Python package: built, installed into a fresh environment, tested there
+      --release                  as for people (default: as tests are built)
   gpu-bundle DIR                 a folder that runs all kernels with run lines on any machine with the CUDA driver
   ops-bundle DIR                 a folder that records what a GPU does with each instruction, in ptxas's code and in ours
   record-ops DIR                 records that on this machine; DIR has the cubins, and gets the recording
@@ -140,6 +143,7 @@ fn dispatch() -> Result<()> {
         "probe" => probe::run(arguments),
         "probe-latency" => probe_latency::run(arguments),
         "tuned" => tuned::run(),
+        "wheel" => wheel::run(arguments),
         "gpu-bundle" => bundle::run(arguments),
         "ops-bundle" => ops::bundle(arguments),
         "record-ops" => ops::record(arguments),

@@ -19,7 +19,17 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
         }
     }
     let status = Command::new("cargo")
-        .args(["run", "--release", "--quiet", "-p", "sass", "--example", "missing", "--", &TRIES.to_string()])
+        .args([
+            "run",
+            "--release",
+            "--quiet",
+            "-p",
+            "sassafras-sass",
+            "--example",
+            "missing",
+            "--",
+            &TRIES.to_string(),
+        ])
         .args(targets)
         .current_dir(shell::root())
         .status()?;

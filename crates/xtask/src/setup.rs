@@ -1,4 +1,5 @@
-//! `cargo xtask setup`: installs the pinned reference tools into a Python environment under `target/ref`.
+//! `cargo xtask setup`: installs the pinned reference tools, and what builds and tests the Python package, into a Python
+//! environment under `target/ref`.
 //!
 //! Does nothing but check the versions when they are there. Which package index is asked is pip's own
 //! configuration.
@@ -18,12 +19,18 @@ const PACKAGES: [&str; 7] = [
     "nvidia-nvvm==13.0.88",
 ];
 
+/// What `cargo xtask wheel` needs.
+const WHEEL_PACKAGES: [&str; 3] = ["maturin==1.16.0", "numpy", "pytest"];
+
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     if let Some(argument) = arguments.next()? {
         return Err(argument.unexpected().into());
     }
     if !ready() {
         install()?;
+    }
+    if !can_build_wheels() {
+        install_packages(&WHEEL_PACKAGES)?;
     }
     let tools = Tools::find()?;
     tools.check_versions()?;
@@ -35,6 +42,11 @@ fn ready() -> bool {
     Tools::find().is_ok_and(|tools| tools.check_versions().is_ok())
 }
 
+fn can_build_wheels() -> bool {
+    let imports = Command::new(tools::python()).args(["-c", "import maturin, numpy, pytest"]).output();
+    imports.is_ok_and(|output| output.status.success())
+}
+
 fn install() -> Result<()> {
     if std::env::var_os("SASSAFRAS_TOOLS").is_some() {
         return Err(
@@ -42,6 +54,11 @@ fn install() -> Result<()> {
                 .into(),
         );
     }
+    install_packages(&PACKAGES)
+}
+
+/// Installs packages into the environment, which is made if there is none.
+fn install_packages(packages: &[&str]) -> Result<()> {
     let has_venv = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
     if !has_venv.is_ok_and(|output| output.status.success()) {
         return Err("python3 with the venv module is needed to install the reference tools \
@@ -49,5 +66,5 @@ fn install() -> Result<()> {
             .into());
     }
     shell::run(Command::new("python3").args(["-m", "venv"]).arg(tools::venv()))?;
-    shell::run(Command::new(tools::python()).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))
+    shell::run(Command::new(tools::python()).args(["-m", "pip", "install", "--quiet"]).args(packages))
 }

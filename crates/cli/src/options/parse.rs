@@ -8,6 +8,7 @@ use super::number;
 use super::table::{DEPRECATED, GLUED, Id, Kind, OPTIONS, Row};
 use super::words;
 use crate::log::{Log, Stop};
+use sassafras::Cancel;
 
 /// How deep options files may name options files.
 const DEPTH: usize = 15;
@@ -26,15 +27,27 @@ pub struct Given {
     /// One place for each row of the table.
     values: Vec<Option<Value>>,
     pub inputs: Vec<String>,
+    /// What the caller in this process may do.
+    pub cancel: Option<Cancel>,
 }
 
 impl Default for Given {
     fn default() -> Given {
-        Given { values: vec![None; OPTIONS.len()], inputs: Vec::new() }
+        Given { values: vec![None; OPTIONS.len()], inputs: Vec::new(), cancel: None }
     }
 }
 
 impl Given {
+    /// With PTX texts as the only inputs, and a caller who may cancel.
+    pub fn in_process(mut self, texts: Vec<String>, cancel: Option<Cancel>) -> Given {
+        self.inputs.clear();
+        self.cancel = cancel;
+        if let Some(place) = self.values.get_mut(Id::InputStrings as usize) {
+            *place = Some(Value::List(texts));
+        }
+        self
+    }
+
     pub fn get(&self, id: Id) -> Option<&Value> {
         self.values.get(id as usize)?.as_ref()
     }

@@ -1,5 +1,6 @@
 //! The error of a compilation that leaves no cubin.
 
+use crate::context::Stop;
 use ptx::diag::{Diagnostic, Severity, Span};
 
 /// An unsupported input or an internal error, with the PTX line that caused it.
@@ -19,6 +20,19 @@ impl Failure {
     pub fn internal(pass: &str, function: &str, what: impl std::fmt::Display) -> Failure {
         let message = format!("Internal error in pass '{pass}' for function '{function}': {what}");
         Failure::of_module(message)
+    }
+}
+
+/// Why a compilation ended without a cubin and without further diagnostics.
+#[derive(Debug)]
+pub enum Ended {
+    Failed(Failure),
+    Stopped(Stop),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Ended {
+        Ended::Failed(failure)
     }
 }
 

@@ -1,4 +1,4 @@
-//! State that all stages share: options, target, tuning, fuel, pass times, errors, worker threads.
+//! State that all stages share: options, target, tuning, limits, fuel, pass times, errors, worker threads.
 
 mod failure;
 mod lines;
@@ -6,15 +6,17 @@ mod occupancy;
 mod options;
 pub mod parallel;
 mod pass_error;
+mod stop;
 pub mod target;
 mod times;
 mod tuning;
 
-pub use failure::{Failure, plain};
+pub use failure::{Ended, Failure, plain};
 pub use lines::Lines;
 pub use occupancy::{Occupancy, warps};
 pub use options::{Bounds, CacheRule, DebugInfo, Options};
 pub use pass_error::{PassError, PassFailure, PassResult};
+pub use stop::{Budget, Cancel, Clock, Limits, Stop, system_clock};
 pub use times::Times;
 pub use tuning::{Knob, Tuning};
 

@@ -1,6 +1,7 @@
 //! Options of a compilation.
 
-use crate::context::Tuning;
+use crate::Error;
+use crate::context::{Budget, Cancel, Clock, Limits, Tuning, system_clock};
 
 /// The target of a compilation, and how to compile.
 #[derive(Clone, Debug)]
@@ -47,6 +48,15 @@ pub struct Options {
     pub disabled_passes: Vec<&'static str>,
     /// Write to the log how long each pass took.
     pub time_passes: bool,
+    /// How much the compilation may take.
+    pub limits: Limits,
+    /// Ends the compilation early.
+    pub cancel: Option<Cancel>,
+    /// The clock for [`Limits::time`] and for the times in the result, which are zero without one. Code doesn't depend
+    /// on it.
+    pub clock: Option<Clock>,
+    /// What is left of the limits, once the compilation has begun.
+    pub(crate) budget: Option<Budget>,
 }
 
 /// The sections for debuggers and profilers.
@@ -74,6 +84,12 @@ impl Options {
         self
     }
 
+    /// The default for a target by name: `sm_90`, `sm_90a`, `compute_90`, …
+    pub fn for_arch(arch: &str) -> Result<Options, Error> {
+        let unknown = || Error::Target(format!("Value '{arch}' is not defined for option 'gpu-name'"));
+        ptx::Target::find(arch).map(Options::new).ok_or_else(unknown)
+    }
+
     /// The default: best code for a target.
     pub fn new(target: ptx::Target) -> Options {
         Options {
@@ -97,6 +113,10 @@ impl Options {
             tuning: Tuning::default(),
             disabled_passes: Vec::new(),
             time_passes: false,
+            limits: Limits::default(),
+            cancel: None,
+            clock: system_clock(),
+            budget: None,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The error of a pass.
 
+use crate::context::Stop;
 use sass::{EncodeError, SelectError};
 use std::fmt;
 
-/// Why a pass did not finish. All but the last two are bugs of the compiler.
+/// Why a pass did not finish. All but the last three are bugs of the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassError {
     /// The target has no form of a machine operation for its modifiers and operands.
@@ -20,6 +21,8 @@ pub enum PassError {
     TooFewRegisters { at: u32, registers: u32 },
     /// A register of an outstanding wgmma is accessed: the function must be compiled with serialized wgmma.
     WgmmaHazard,
+    /// The compilation ends before the pass.
+    Stopped(Stop),
 }
 
 pub type PassResult<T = ()> = Result<T, PassError>;
@@ -35,6 +38,7 @@ impl fmt::Display for PassError {
                 write!(f, "an instruction needs {registers} registers")
             }
             PassError::WgmmaHazard => f.write_str("a register of an outstanding wgmma is accessed"),
+            PassError::Stopped(stop) => stop.fmt(f),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Wall time of the stages and passes of a compilation (`--time-passes`).
 
-use std::time::{Duration, Instant};
+use crate::context::Options;
+use std::time::Duration;
 
 /// The time of each part, in the order in which they first ran: passes by name, and the stages before and after them.
 /// Times of functions that compile in parallel add up.
@@ -18,10 +19,10 @@ impl Times {
     pub const DEBUG: &str = "debug";
 
     /// Runs `work` and counts its time.
-    pub(crate) fn of<T>(&mut self, part: &'static str, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
+    pub(crate) fn of<T>(&mut self, part: &'static str, options: &Options, work: impl FnOnce() -> T) -> T {
+        let start = options.now();
         let result = work();
-        self.count(part, start.elapsed());
+        self.count(part, options.now() - start);
         result
     }
 

@@ -2,7 +2,7 @@
 
 pub mod ir_text;
 
-use crate::context::{Bounds, Failure, Lines, Options, PassError, Times, parallel, target};
+use crate::context::{Bounds, Ended, Failure, Lines, Options, PassError, Times, parallel, target};
 use crate::mach::unit::Unit;
 use crate::module::setmaxnreg::Reconfiguration;
 use crate::module::{
@@ -11,21 +11,19 @@ use crate::module::{
 use crate::object::{Compiled, Input, container, debug_info, resource_usage};
 use crate::{Output, lower, passes};
 use ptx::diag::{Diagnostic, Severity, Span};
-use std::time::Instant;
 
 /// `None` if there are errors; they are among the diagnostics.
-pub fn cubin(
-    module: &ptx::Module,
-    options: &Options,
-    output: &mut Output,
-) -> Result<Option<Vec<u8>>, Failure> {
-    let start = Instant::now();
+pub fn cubin(module: &ptx::Module, options: &Options, output: &mut Output) -> Result<Option<Vec<u8>>, Ended> {
+    let start = options.now();
     let source = module.source.text();
     let machine = match options.tools_patch {
         true => target::TargetMachine::for_patches(options.target),
         false => target::TargetMachine::of(options.target),
     };
     let machine = machine.ok_or_else(|| unsupported_target(options.target))?;
+    if let Some(refusal) = module.target.refusal(options.target, options.target.name()) {
+        return Err(Failure::of_module(refusal).into());
+    }
     limits::check_module(module, machine, options, &mut output.diagnostics)?;
     if output.diagnostics.iter().any(|d| d.severity >= Severity::Error) {
         output.diagnostics.push(remark(&(Severity::Fatal, "Ptx assembly aborted due to errors".into())));
@@ -96,7 +94,7 @@ pub fn cubin(
         withheld: &withheld,
         conventions: &conventions,
     };
-    output.times.count(Times::SETUP, start.elapsed());
+    output.times.count(Times::SETUP, options.now() - start);
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |source| {
         let (mut times, mut log) = (Times::default(), String::new());
@@ -154,8 +152,8 @@ fn function<'a>(
     source: &'a ptx::ast::Function<'a>,
     options: &Options,
     (times, log): (&mut Times, &mut String),
-) -> Result<Compiled<'a>, Failure> {
-    let start = Instant::now();
+) -> Result<Compiled<'a>, Ended> {
+    let start = options.now();
     let unit = match pipeline(env, source, options, (times, log))? {
         Some(unit) => unit,
         None => {
@@ -166,7 +164,7 @@ fn function<'a>(
     };
     let Unit { kernel, code, encoded, .. } = unit;
     let times = Times::default();
-    Ok(Compiled { source, kernel, code, encoded, start, time: start.elapsed(), times })
+    Ok(Compiled { source, kernel, code, encoded, start, time: options.now() - start, times })
 }
 
 /// From PTX to bytes. `None` if a register of an outstanding wgmma is accessed.
@@ -175,8 +173,9 @@ fn pipeline<'o>(
     source: &ptx::ast::Function,
     options: &'o Options,
     (times, log): (&mut Times, &mut String),
-) -> Result<Option<Unit<'o>>, Failure> {
-    let mut kernel = times.of(Times::LOWER, || lower::function(env, source))?;
+) -> Result<Option<Unit<'o>>, Ended> {
+    options.go_on(0).map_err(Ended::Stopped)?;
+    let mut kernel = times.of(Times::LOWER, options, || lower::function(env, source))?;
     if !options.contract {
         kernel.code.contractable.clear();
     }
@@ -187,11 +186,13 @@ fn pipeline<'o>(
     let Err(failure) = passes::run(&mut unit, env.machine, (times, log)) else { return Ok(Some(unit)) };
     match failure.error {
         PassError::WgmmaHazard => Ok(None),
+        PassError::Stopped(stop) => Err(Ended::Stopped(stop)),
         PassError::TooFewRegisters { at, registers } => {
             let (line, limit) = (env.lines.line(at), unit.kernel.registers());
-            Err(Failure::of_module(limits::too_few_registers(&failure.function, line, limit, registers)))
+            let message = limits::too_few_registers(&failure.function, line, limit, registers);
+            Err(Failure::of_module(message).into())
         }
-        _ => Err(Failure::of_module(failure.to_string())),
+        _ => Err(Failure::of_module(failure.to_string()).into()),
     }
 }
 

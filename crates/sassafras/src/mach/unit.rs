@@ -38,6 +38,13 @@ impl Unit<'_> {
     }
 }
 
+impl Unit<'_> {
+    /// How many instructions it has in memory.
+    pub fn instructions(&self) -> usize {
+        self.kernel.code.insts.len().max(self.linear.insts.len())
+    }
+}
+
 /// The instructions of a function in the order in which they are encoded.
 #[derive(Default)]
 pub struct LinearCode {

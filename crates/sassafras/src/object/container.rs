@@ -21,7 +21,6 @@ use cubin::module::{
     DebugSection, Features, Function, Image, ImageKind, Kernel as CubinKernel, Linkage, Module, Param,
     Params, Shared, SharedHome, SharedVariable, SymbolicReloc, TCGEN05_PARTITION, Tool,
 };
-use std::time::Instant;
 
 /// What `SPARSE_MMA_MASK` is where an MMA takes a sparse matrix.
 const SPARSE_MMA: u16 = 0x10;
@@ -34,7 +33,7 @@ pub fn module(
     times: &mut Times,
     options: &Options,
 ) -> Result<(Vec<u8>, Vec<Usage>), Failure> {
-    let start = Instant::now();
+    let start = options.now();
     let externals = call_graph::externals(&compiled, &data.functions);
     let graph = CallGraph::new(&compiled, &data.functions, options.is_called());
     let writer =
@@ -44,7 +43,8 @@ pub fn module(
     let usage = (0..compiled.len()).map(|i| writer.usage(i, &compiled[i])).collect();
     // ptxas writes functions in reverse order of the source.
     functions.reverse();
-    let debug = times.of(Times::DEBUG, || debug_sections(&compiled, &data, input, machine, options))?;
+    let debug =
+        times.of(Times::DEBUG, options, || debug_sections(&compiled, &data, input, machine, options))?;
     let target = cubin::Target {
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
@@ -73,7 +73,7 @@ pub fn module(
     };
     let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
     let bytes = write(module).map_err(|e| Failure::internal(Times::CONTAINER, "module", e))?;
-    times.count(Times::CONTAINER, start.elapsed().saturating_sub(times.part(Times::DEBUG)));
+    times.count(Times::CONTAINER, (options.now() - start).saturating_sub(times.part(Times::DEBUG)));
     Ok((bytes, usage))
 }
 

@@ -12,7 +12,7 @@ use crate::lower::Kernel;
 use crate::mach::inst::MachFunction;
 use crate::mach::unit::EncodedFunction;
 use crate::module::pragmas;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The source, and what the front end made of it.
 pub struct Input<'a> {
@@ -28,8 +28,8 @@ pub struct Compiled<'a> {
     pub kernel: Kernel,
     pub code: MachFunction,
     pub encoded: EncodedFunction,
-    /// When its compilation began, and how long it took.
-    pub start: Instant,
+    /// When its compilation began by the clock, and how long it took.
+    pub start: Duration,
     pub time: Duration,
     pub times: Times,
 }

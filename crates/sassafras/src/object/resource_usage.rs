@@ -4,7 +4,7 @@ use crate::context::{Times, plain};
 use crate::module::data::Data;
 use crate::object::Compiled;
 use ptx::diag::{Diagnostic, Severity};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use targets::Target;
 
 /// What a function uses: the numbers of `-v` and of the warnings about local memory.
@@ -34,8 +34,8 @@ pub struct Usage {
     pub calls_others: bool,
     /// The functions that a kernel can call, at any depth, by their indices in the list of all.
     pub callees: Vec<usize>,
-    /// When the compiler began with it, and how long it took.
-    pub start: Instant,
+    /// When the compiler began with it, by [`Options::clock`](crate::Options::clock).
+    pub start: Duration,
     /// How long it took.
     pub time: Duration,
     /// How long the parts of that took.

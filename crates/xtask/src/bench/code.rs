@@ -21,7 +21,7 @@ struct Count {
 
 pub fn run(folders: &[String]) -> Result<()> {
     let tools = Tools::find()?;
-    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "cli"]))?;
+    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "sassafras-cli"]))?;
     let ours = shell::target_dir().join("release/sassafras");
     let dir = shell::target_dir().join("bench");
     shell::create_dir(&dir)?;

@@ -12,7 +12,7 @@ pub fn run() -> Result<()> {
         "--quiet",
         "--release",
         "--package",
-        "sim",
+        "sassafras-sim",
         "--example",
         "speed",
     ]))?;

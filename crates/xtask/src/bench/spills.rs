@@ -42,7 +42,7 @@ fn corpus(folders: &[String], ptxas: &Path) -> Result<()> {
     if folders.is_empty() {
         return Ok(());
     }
-    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "cli"]))?;
+    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "sassafras-cli"]))?;
     let own = shell::target_dir().join("release/sassafras");
     for folder in folders {
         for registers in FEW {

@@ -19,7 +19,7 @@ const NOT_YET: &str = "not-yet.txt";
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let ptxas = Tools::find()?.bin().join("ptxas");
-    shell::run(&mut shell::cargo(["build", "--quiet", "-p", "cli"]))?;
+    shell::run(&mut shell::cargo(["build", "--quiet", "-p", "sassafras-cli"]))?;
     let ours = shell::target_dir().join("debug/sassafras");
     let (mut all, mut waiting) = (0, 0);
     let (mut stale, mut different, mut wrong) = (Vec::new(), Vec::new(), Vec::new());

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 const COMMAND_LINE: &str = ".note.nv.tkinfo";
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
-    shell::run(&mut shell::cargo(["build", "--quiet", "-p", "cli"]))?;
+    shell::run(&mut shell::cargo(["build", "--quiet", "-p", "sassafras-cli"]))?;
     let files = shell::files_below(&options.ptx_files(), "ptx")?;
     let (mut different, mut renamed, mut kernels, mut not_compiled) = (Vec::new(), Vec::new(), 0, Vec::new());
     for file in &files {

@@ -225,7 +225,7 @@ const SPARSE_1: &str = "HMMA.SP.16832.F32 R, R, R, R, R, 0x1";
 
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let tools = Tools::find()?;
-    shell::run(&mut shell::cargo(["build", "--quiet", "-p", "cli"]))?;
+    shell::run(&mut shell::cargo(["build", "--quiet", "-p", "sassafras-cli"]))?;
     let compilers = Compilers {
         theirs: tools.bin().join("ptxas"),
         ours: shell::target_dir().join("debug/sassafras"),

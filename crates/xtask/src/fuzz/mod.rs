@@ -154,7 +154,7 @@ fn print(campaign: &Campaign) -> Result<()> {
 /// Damaged cubins and images for `sassafras disasm`: the test of the command, which says what must hold.
 fn disasm(seconds: u64, seed: u64) -> Result<()> {
     let test = "damaged_files_are_listed_or_refused";
-    let mut command = shell::cargo(["test", "--release", "-p", "cli", "--test", "disasm", test]);
+    let mut command = shell::cargo(["test", "--release", "-p", "sassafras-cli", "--test", "disasm", test]);
     command.args(["--", "--exact", "--nocapture"]);
     command.env("SASSAFRAS_FUZZ_SECONDS", seconds.to_string()).env("SASSAFRAS_FUZZ_SEED", seed.to_string());
     shell::run(&mut command)
