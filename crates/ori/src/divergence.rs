@@ -211,6 +211,7 @@ fn source(op: sass::Op, data: &InstData) -> Source {
         SHFL if is_broadcast(data) => Source::Warp,
         // A look at a barrier; one that arrives there gets a state of its own.
         SYNCS if data.modifiers.contains(&M::PHASECHK) => Source::Warp,
+        UIADD3 | UIMAD | UISETP | ULEA | ULOP3 | UMOV | USEL | USGXT | USHF => Source::Arguments,
         FSWZADD | SHFL | MATCH | ELECT | CS2UR => Source::Thread,
         _ => match sass::Form::of(op).first().map(|form| form.class) {
             Some(
