@@ -15,9 +15,15 @@
 //!   UBLKCP v9, …                           jump rest
 //! ```
 //!
+//! Other loops go over groups of threads with the same operands. Where the operands are the same for all threads
+//! (`ori::divergence`), whoever they are, there is one group: comparisons with the word of another thread hold, and
+//! branches on them become jumps (`same_operands.rs`).
+//!
 //! A predicate holds for at most one thread if it is `ELECT` where all threads of the warp have converged, or a
 //! conjunction with that. In a loop they converge again before the next election, so two elected threads are never here
 //! at once. Cost: linear, plus a divergence analysis where a waterfall loop is found.
+
+mod same_operands;
 
 use crate::context::{Context, PassResult};
 use ori::divergence::waits_for_warp;
@@ -30,10 +36,16 @@ use sass::{M, Op as Name};
 use smallvec::smallvec;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
+    let same_operands = same_operands::run(function, context);
+    Ok(one_thread(function, context).max(same_operands))
+}
+
+/// The loops over threads of which there is one.
+fn one_thread(function: &mut Function, context: &mut Context) -> Change {
     let cfg = context.analyses.cfg(function);
     let loops: Vec<Waterfall> = cfg.order.iter().filter_map(|b| Waterfall::at(function, &cfg, *b)).collect();
     if loops.is_empty() {
-        return Ok(Change::Nothing);
+        return Change::Nothing;
     }
     let divergence = context.analyses.divergence(function);
     let definitions = context.analyses.definitions(function);
@@ -46,7 +58,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             false => waterfall.run_once(function),
         }
     }
-    Ok(Change::ControlFlow.when(!elected.is_empty()))
+    Change::ControlFlow.when(!elected.is_empty())
 }
 
 /// The blocks of a waterfall loop.
