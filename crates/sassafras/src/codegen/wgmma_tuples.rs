@@ -16,7 +16,7 @@
 
 use crate::context::{Context, PassResult};
 use ori::{Arg, Block, Cfg, Change, Function, Inst, InstData, Op, Pseudo, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
@@ -127,7 +127,7 @@ fn rename(data: &mut InstData, resolve: &impl Fn(Value) -> Value) {
     }
 }
 
-/// A `Landed` of all words of a value, one by one, becomes one of the whole value.
+/// A `Landed` of all words of a value, one by one and in any order, becomes one of the whole value.
 fn widen_landed(function: &mut Function) {
     let origins = origins(function);
     for block in function.blocks.keys() {
@@ -145,40 +145,58 @@ fn widen_landed(function: &mut Function) {
 /// Returns the instructions that unpack the wide values again.
 fn widen_landed_inst(function: &mut Function, origins: &Origins, inst: Inst) -> Vec<Inst> {
     let data = function.insts[inst].clone();
+    let (landed, rest) = data.args.split_at(data.results.len());
+    let places = places_of_words(function, origins, landed);
     let (mut results, mut args): (SmallVec<[Value; 2]>, SmallVec<[Arg; 6]>) = Default::default();
     let mut unpacks = Vec::new();
-    let mut at = 0;
-    while at < data.results.len() {
-        let first = data.args[at].value().and_then(|v| origins.get(&v));
-        let count = first.map_or(1, |(source, _)| usize::from(function.values[*source].words));
-        let source = data
-            .args
-            .get(at..at + count)
-            .filter(|_| at + count <= data.results.len())
-            .and_then(|group| words(function, group))
-            .and_then(|group| whole(function, origins, &group));
-        let Some(source) = source else {
+    for (at, arg) in landed.iter().enumerate() {
+        let source = arg.value().and_then(|v| origins.get(&v)).map(|(source, _)| *source);
+        let Some((source, places)) = source.and_then(|s| Some((s, places.get(&s)?))) else {
             results.push(data.results[at]);
-            args.push(data.args[at]);
-            at += 1;
+            args.push(*arg);
             continue;
         };
+        // The whole value stands where its first word was.
+        if places.iter().min() != Some(&at) {
+            continue;
+        }
         let landed = function.value(function.values[source].file, function.values[source].words);
         results.push(landed);
         args.push(source.into());
         unpacks.push(function.insts.push(InstData {
             op: Op::Pseudo(Pseudo::Unpack),
             modifiers: smallvec![],
-            results: data.results[at..at + count].into(),
+            results: places.iter().map(|place| data.results[*place]).collect(),
             args: smallvec![landed.into()],
             guard: None,
             at: data.at,
         }));
-        at += count;
     }
-    args.extend(data.args[at..].iter().copied());
+    args.extend(rest.iter().copied());
     (function.insts[inst].results, function.insts[inst].args) = (results, args);
     unpacks
+}
+
+/// Where the words of each value are among the arguments, of the values whose words are all there once.
+fn places_of_words(function: &Function, origins: &Origins, args: &[Arg]) -> FxHashMap<Value, Vec<usize>> {
+    let mut places: FxHashMap<Value, Vec<Option<usize>>> = FxHashMap::default();
+    let mut repeated = FxHashSet::default();
+    for (at, arg) in args.iter().enumerate() {
+        if let Some((source, word)) =
+            words(function, std::slice::from_ref(arg)).and_then(|word| origins.get(&word[0]))
+        {
+            let count = usize::from(function.values[*source].words);
+            let places = places.entry(*source).or_insert_with(|| vec![None; count]);
+            if places[usize::from(*word)].replace(at).is_some() {
+                repeated.insert(*source);
+            }
+        }
+    }
+    places.retain(|source, _| !repeated.contains(source));
+    let all = |(source, places): (Value, Vec<Option<usize>>)| {
+        Some((source, places.into_iter().collect::<Option<Vec<usize>>>()?))
+    };
+    places.into_iter().filter_map(all).collect()
 }
 
 /// Replaces a run of parameters by one wide parameter. Returns whether there was one.
@@ -191,18 +209,16 @@ fn widen(function: &mut Function, accumulators: &[Value]) -> bool {
     found.is_some()
 }
 
-/// Parameters that get all words of a wide value from some predecessor.
+/// Parameters that get all words of a wide value from some predecessor, in any order.
 fn params_of_unpacked(function: &Function, cfg: &Cfg) -> Option<(Block, Vec<Value>)> {
     let origins = origins(function);
     for &block in &cfg.order {
         for edge in function.blocks[block].end.edges() {
-            for (at, arg) in edge.args.iter().enumerate() {
-                let Some((source, 0)) = origins.get(arg) else { continue };
-                let all = at..at + usize::from(function.values[*source].words);
-                let args = edge.args.get(all.clone()).unwrap_or_default();
-                if all.len() > 1 && whole(function, &origins, args).is_some() {
-                    return Some((edge.to, function.blocks[edge.to].params[all].to_vec()));
-                }
+            let args: Vec<Arg> = edge.args.iter().map(|v| Arg::from(*v)).collect();
+            let whole = places_of_words(function, &origins, &args);
+            if let Some(places) = whole.values().filter(|p| p.len() > 1).min_by_key(|p| p[0]) {
+                let params = &function.blocks[edge.to].params;
+                return Some((edge.to, places.iter().map(|place| params[*place]).collect()));
             }
         }
     }
