@@ -13,8 +13,8 @@
 //!   thread came, and in which iteration.
 //! * Threads need not be converged after a call, a loop with `YIELD`, or a sleep of part of the warp: all that follows is
 //!   divergent. A device function may have been called by part of the warp.
-//! * All threads that look at the phase of one `mbarrier` together see the same, and so does not diverge a group that
-//!   branches on what it sees: no region reconverges it. The groups of a divergent block may see different phases.
+//! * All threads that look at the phase of one `mbarrier` together see the same: a branch on it does not diverge the group
+//!   that looked, and needs no region. The groups of a divergent block may see different phases.
 //!
 //! Cost: the number of iterations is bounded by the divergent branches; each is linear in the function. Regions are
 //! found once for each graph, inner ones first, so that a search skips those inside as a whole.
@@ -43,20 +43,14 @@ pub struct Divergence {
     pub regions: Vec<(Block, Block)>,
 }
 
-/// How much of a branch is known so far.
+/// Which threads are known to take different edges of a branch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Seen {
-    No,
-    /// Groups of threads may take different edges, each group one.
+enum Differ {
+    None,
+    /// Those of different groups; a group takes one edge.
     Groups,
-    /// Threads of a group may.
+    /// Those of a group.
     Threads,
-}
-
-impl Seen {
-    fn of(splits: bool) -> Seen {
-        if splits { Seen::Threads } else { Seen::Groups }
-    }
 }
 
 impl Divergence {
@@ -73,7 +67,7 @@ impl Divergence {
             regions: Vec::new(),
         };
         all.mark_unconverged(function, cfg);
-        let mut seen = vec![Seen::No; blocks];
+        let mut seen = vec![Differ::None; blocks];
         while all.propagate(function, cfg, &mut seen) {}
         // Each once, in the order of its first branch.
         let mut known = FxHashSet::default();
@@ -126,8 +120,8 @@ impl Divergence {
         !self.is_divergent(block) && !data.guard.as_ref().is_some_and(|g| self.varies(g.predicate))
     }
 
-    /// Visits every block once; did that find something new? `seen` are the branches whose region is known.
-    fn propagate(&mut self, function: &Function, cfg: &Cfg, seen: &mut [Seen]) -> bool {
+    /// Visits every block once; did that find something new? `seen`: what is known of each branch.
+    fn propagate(&mut self, function: &Function, cfg: &Cfg, seen: &mut [Differ]) -> bool {
         let mut changed = false;
         for &block in &cfg.order {
             let data = &function.blocks[block];
@@ -150,12 +144,12 @@ impl Divergence {
             }
             if let Terminator::Branch { predicate, uniform: false, .. } = data.end
                 && self.varies(predicate)
+                && seen[block.index()] < Differ::Threads
             {
-                let splits = !self.is_phase(function, block, predicate);
-                let known = &mut seen[block.index()];
-                if *known < Seen::of(splits) {
-                    *known = Seen::of(splits);
-                    self.diverge(function, cfg, block, splits);
+                let is_phase = self.is_phase(function, block, predicate);
+                let found = if is_phase { Differ::Groups } else { Differ::Threads };
+                if found > std::mem::replace(&mut seen[block.index()], found) {
+                    self.diverge(function, cfg, block, found);
                     changed = true;
                 }
             }
@@ -202,10 +196,10 @@ impl Divergence {
             && guard.into_iter().all(|v| v != value && self.is_phase(function, block, v))
     }
 
-    /// The threads of a branch take different edges: those of a group (`splits`), or only those of different groups.
-    fn diverge(&mut self, function: &Function, cfg: &Cfg, branch: Block, splits: bool) {
+    /// The threads of a branch take different edges. A region is for those of a group.
+    fn diverge(&mut self, function: &Function, cfg: &Cfg, branch: Block, differ: Differ) {
         let region = region(function, cfg, branch);
-        self.regions.extend(region.filter(|_| splits));
+        self.regions.extend(region.filter(|_| differ == Differ::Threads));
         // Is it inside of a region that has been marked, and does not end before this one? Then all of this one is.
         let is_marked = |end: Block| region.is_some_and(|(_, to)| cfg.post_dominates(end, to));
         if self.closed[branch.index()] || self.end[branch.index()].is_some_and(is_marked) {

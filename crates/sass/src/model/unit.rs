@@ -81,9 +81,9 @@ impl Unit {
 
     /// Sources in the unit's own file are read late: a read or a write scoreboard tells when.
     ///
-    /// BAR reads the number of its barrier and of its threads late, too: in `L: bar.sync r; add r, r, 32; bra L` and its
-    /// other forms with registers, ptxas's add waits for a scoreboard on every target. A kernel of
-    /// CUTLASS (ping-pong) hung on an H200 while the instruction after a BAR wrote its register.
+    /// BAR reads the number of its barrier and of its threads late, too: of `L: bar.sync r; add r, r, 32; bra L`, and of
+    /// `bar.arrive` and `bar.red` with registers, ptxas's add waits for a scoreboard on sm_75, 86, 89, 90a, 100a and 120.
+    /// CUTLASS's ping-pong kernel hung on an H200 when the instruction after a BAR wrote its register.
     pub fn reads_late(self) -> bool {
         self.writes_late() || self == Unit::Barrier
     }

@@ -146,7 +146,7 @@ fn widen_landed(function: &mut Function) {
 fn widen_landed_inst(function: &mut Function, origins: &Origins, inst: Inst) -> Vec<Inst> {
     let data = function.insts[inst].clone();
     let (landed, rest) = data.args.split_at(data.results.len());
-    let places = places_of_words(function, origins, landed);
+    let places = places_of_words(function, origins, landed.iter().map(Arg::value));
     let (mut results, mut args): (SmallVec<[Value; 2]>, SmallVec<[Arg; 6]>) = Default::default();
     let mut unpacks = Vec::new();
     for (at, arg) in landed.iter().enumerate() {
@@ -178,18 +178,19 @@ fn widen_landed_inst(function: &mut Function, origins: &Origins, inst: Inst) -> 
 }
 
 /// Where the words of each value are among the arguments, of the values whose words are all there once.
-fn places_of_words(function: &Function, origins: &Origins, args: &[Arg]) -> FxHashMap<Value, Vec<usize>> {
+fn places_of_words(
+    function: &Function,
+    origins: &Origins,
+    args: impl Iterator<Item = Option<Value>>,
+) -> FxHashMap<Value, Vec<usize>> {
     let mut places: FxHashMap<Value, Vec<Option<usize>>> = FxHashMap::default();
     let mut repeated = FxHashSet::default();
-    for (at, arg) in args.iter().enumerate() {
-        if let Some((source, word)) =
-            words(function, std::slice::from_ref(arg)).and_then(|word| origins.get(&word[0]))
-        {
-            let count = usize::from(function.values[*source].words);
-            let places = places.entry(*source).or_insert_with(|| vec![None; count]);
-            if places[usize::from(*word)].replace(at).is_some() {
-                repeated.insert(*source);
-            }
+    for (at, arg) in args.enumerate() {
+        let Some((source, word)) = arg.and_then(|v| origins.get(&v)) else { continue };
+        let count = usize::from(function.values[*source].words);
+        let places = places.entry(*source).or_insert_with(|| vec![None; count]);
+        if places[usize::from(*word)].replace(at).is_some() {
+            repeated.insert(*source);
         }
     }
     places.retain(|source, _| !repeated.contains(source));
@@ -214,8 +215,7 @@ fn params_of_unpacked(function: &Function, cfg: &Cfg) -> Option<(Block, Vec<Valu
     let origins = origins(function);
     for &block in &cfg.order {
         for edge in function.blocks[block].end.edges() {
-            let args: Vec<Arg> = edge.args.iter().map(|v| Arg::from(*v)).collect();
-            let whole = places_of_words(function, &origins, &args);
+            let whole = places_of_words(function, &origins, edge.args.iter().copied().map(Some));
             if let Some(places) = whole.values().filter(|p| p.len() > 1).min_by_key(|p| p[0]) {
                 let params = &function.blocks[edge.to].params;
                 return Some((edge.to, places.iter().map(|place| params[*place]).collect()));

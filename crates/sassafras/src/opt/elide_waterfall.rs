@@ -20,6 +20,7 @@
 //! conjunction with that. In a loop they converge again before the next election, so two elected threads are never here
 //! at once. Cost: linear, plus a divergence analysis where a waterfall loop is found.
 
+use crate::analysis::constant_eval::Constants;
 use crate::context::{Context, PassResult};
 use ori::divergence::waits_for_warp;
 use ori::entity::Entity;
@@ -27,7 +28,6 @@ use ori::{
     Arg, Block, Cfg, Change, Cursor, Divergence, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo,
     Terminator, Value,
 };
-use rustc_hash::FxHashMap;
 use sass::{M, Op as Name};
 use smallvec::smallvec;
 
@@ -55,10 +55,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         else {
             continue;
         };
-        if let Some(holds) = known.get(&predicate)
+        if let Some(bits) = known[predicate.index()]
             && context.fuel.burn()
         {
-            let taken = if *holds != negated { yes } else { no };
+            let taken = if (bits != 0) != negated { yes } else { no };
             function.blocks[block].end = Terminator::Jump(taken.clone());
             has_changed = true;
         }
@@ -209,32 +209,37 @@ impl Elected<'_> {
     }
 
     /// The predicates that are known where one thread computes them: it is elected, and has the word that it reads.
-    fn known_to_one(&self, cfg: &Cfg, by_one: &[bool]) -> FxHashMap<Value, bool> {
-        let mut known = FxHashMap::default();
-        for inst in
-            cfg.order.iter().filter(|b| by_one[b.index()]).flat_map(|b| &self.function.blocks[*b].insts)
-        {
+    fn known_to_one(&self, cfg: &Cfg, by_one: &[bool]) -> Vec<Option<u64>> {
+        let mut known = vec![None; self.function.values.len()];
+        let blocks = cfg.order.iter().filter(|b| by_one[b.index()]);
+        for inst in blocks.flat_map(|b| &self.function.blocks[*b].insts) {
             let data = &self.function.insts[*inst];
+            let constants = Constants { function: self.function, bits: &known };
             let (None, Op::Machine(op), [result, ..]) = (&data.guard, data.op, &data.results[..]) else {
                 continue;
             };
-            let holds = match op {
-                Name::ELECT => (data.args[..] == [Arg::True(true)]).then_some(true),
+            let bits = match op {
+                Name::ELECT => (data.args[..] == [Arg::True(true)]).then_some(1),
                 // The predicate of the threads that have another word.
-                Name::R2UR if data.results.len() == 2 => Some(false),
-                Name::ISETP => self.compares_with_itself(data, &known).then_some(true),
-                Name::PLOP3 => combined(data, &known),
+                Name::R2UR if data.results.len() == 2 => Some(0),
+                Name::ISETP => self.compares_with_itself(data, &constants).then_some(1),
+                Name::PLOP3 => constants.evaluate(data).map(|results| results[0].1),
                 _ => None,
             };
-            known.extend(holds.map(|holds| (*result, holds)));
+            known[result.index()] = bits;
         }
         known
     }
 
     /// Is it `ISETP.EQ.AND x, R2UR x`, and whatever else it asks for holds?
-    fn compares_with_itself(&self, data: &InstData, known: &FxHashMap<Value, bool>) -> bool {
+    fn compares_with_itself(&self, data: &InstData, constants: &Constants) -> bool {
         let is_equality = data.modifiers[..] == [M::EQ, M::U32, M::AND];
         let [Arg::True(true), word, Arg::Use(first), and] = &data.args[..] else { return false };
+        let holds = match and {
+            Arg::True(holds) => *holds,
+            Arg::Use(u) => constants.of_use(u) == Some(u64::from(!u.negated)),
+            _ => false,
+        };
         let defines =
             |value: Value| self.definitions[value.index()].map(|(_, inst)| &self.function.insts[inst]);
         let is_own = |d: &InstData| match (d.op, &d.guard, &d.args[..]) {
@@ -246,10 +251,7 @@ impl Elected<'_> {
             }
             _ => false,
         };
-        is_equality
-            && first.is_plain()
-            && predicate(and, known) == Some(true)
-            && defines(first.value).is_some_and(is_own)
+        is_equality && holds && first.is_plain() && defines(first.value).is_some_and(is_own)
     }
 
     /// Does a predicate have this value for one thread of the warp at most?
@@ -293,20 +295,4 @@ impl Elected<'_> {
         let before = pairs.find(|pair| pair[1] == inst).map(|pair| &self.function.insts[pair[0]]);
         before.is_some_and(waits_for_warp)
     }
-}
-
-/// A predicate operand, if it is known.
-fn predicate(arg: &Arg, known: &FxHashMap<Value, bool>) -> Option<bool> {
-    match arg {
-        Arg::True(holds) => Some(*holds),
-        Arg::Use(u) => known.get(&u.value).map(|holds| *holds != u.negated),
-        _ => None,
-    }
-}
-
-/// The first result of a `PLOP3` of known predicates.
-fn combined(data: &InstData, known: &FxHashMap<Value, bool>) -> Option<bool> {
-    let [Arg::True(true), a, b, c, Arg::Imm(table), _] = &data.args[..] else { return None };
-    let [a, b, c] = [predicate(a, known)?, predicate(b, known)?, predicate(c, known)?].map(u32::from);
-    Some(table >> (4 * a + 2 * b + c) & 1 != 0)
 }

@@ -30,7 +30,7 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::PRMT), redundant_extension),
     (Op::Machine(sass::Op::PRMT), pack_conversions),
     (Op::Machine(sass::Op::R2UR), constant_r2ur),
-    (Op::Machine(sass::Op::SYNCS), fold_unit_offset),
+    (Op::Machine(sass::Op::SYNCS), fold_offset),
     (Op::Machine(sass::Op::LDC), constant_index),
     (Op::Machine(sass::Op::SHFL), constant_lane),
     (Op::Machine(sass::Op::NANOSLEEP), constant_time),
@@ -632,18 +632,21 @@ fn mul_by_one(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 /// The offsets that every access has a form for: see `lower::address`.
 const OFFSETS: std::ops::Range<i64> = -(1 << 22)..1 << 22;
 
-/// `[(x + n) + offset]` is `[x + (n + offset)]`.
+/// `[(x + n) + offset]` is `[x + (n + offset)]`, also with `URZ` between the two, as an `mbarrier` has it.
 fn fold_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let bases = (0..data.args.len().checked_sub(1)?).filter(|at| matches!(data.args[at + 1], Arg::Imm(_)));
-    for at in bases {
-        let (Some(base), Arg::Imm(offset)) = (plain(&data.args[at]), data.args[at + 1]) else { continue };
+    for at in 0..data.args.len() {
+        let is_apart = data.args.get(at + 1) == Some(&Arg::Zero(File::UR));
+        let offset_at = at + 1 + usize::from(is_apart);
+        let (Some(base), Some(&Arg::Imm(offset))) = (plain(&data.args[at]), data.args.get(offset_at)) else {
+            continue;
+        };
         if c.is_from_loop(base) {
             continue;
         }
         let Some((base, more)) = base_and_offset(c, base, data.at) else { continue };
         if OFFSETS.contains(&(offset + more)) {
             let mut new = data.clone();
-            (new.args[at], new.args[at + 1]) = (base.into(), Arg::Imm(offset + more));
+            (new.args[at], new.args[offset_at]) = (base.into(), Arg::Imm(offset + more));
             // Some forms have a shorter offset. Legalization handles other operands that have no form.
             if c.is_legal(&new) || !c.is_legal(data) {
                 return Some(Rewrite::Inst(Box::new(new)));
@@ -651,25 +654,6 @@ fn fold_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         }
     }
     None
-}
-
-/// The same for `[base+URZ+offset]`, the address of an `mbarrier`.
-fn fold_unit_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let at = data.args.iter().position(|a| *a == Arg::Zero(File::UR))?;
-    let (Some(base), Some(Arg::Imm(offset))) =
-        (plain(data.args.get(at.checked_sub(1)?)?), data.args.get(at + 1))
-    else {
-        return None;
-    };
-    if c.function.values[base].words != 1 || c.is_from_loop(base) {
-        return None;
-    }
-    let offset = *offset;
-    let (base, more) = base_and_offset(c, base, data.at)?;
-    let mut args = data.args.clone();
-    (args[at - 1], args[at + 1]) = (base.into(), Arg::Imm(offset + more));
-    let Op::Machine(op) = data.op else { return None };
-    c.legal(data, op, &data.modifiers, &args).filter(|_| OFFSETS.contains(&(offset + more)))
 }
 
 /// The value and the constant whose sum a base is.

@@ -114,11 +114,7 @@ impl ConstantSelect {
         let data = &c.function.insts[c.definition[plain(word)?.index()]?];
         match (data.op, &data.guard, &data.args[..]) {
             (Op::Machine(sass::Op::SEL), None, [a, b, Arg::Use(p)]) if data.modifiers.is_empty() => {
-                let known = [c.known_word(a), c.known_word(b)];
-                match known {
-                    [Some(yes), Some(no)] => Some(ConstantSelect { predicate: *p, bits: [yes, no] }),
-                    _ => None,
-                }
+                Some(ConstantSelect { predicate: *p, bits: [c.known_word(a)?, c.known_word(b)?] })
             }
             (Op::Machine(sass::Op::MOV), Some(guard), [word]) => {
                 let no = guard.else_values.first().map(|v| Arg::Use(Use::of(*v)))?;
