@@ -56,7 +56,7 @@ __global__ void to_fp8(const float4* __restrict__ in, __nv_fp8x4_e4m3* __restric
 int main() {
     int n = 1 << 22;
     Random random;
-    Array<half> gate((size_t)n * 2, [&](size_t) { return __float2half(random.uniform(-4, 4)); }), up((size_t)n * 2, [&](size_t) { return __float2half(random.uniform(-1, 1)); }), out((size_t)n * 2);
+    Array<half> gate((size_t)n * 2, repeated([&](size_t) { return __float2half(random.uniform(-4, 4)); })), up((size_t)n * 2, repeated([&](size_t) { return __float2half(random.uniform(-1, 1)); })), out((size_t)n * 2);
     auto f = [](half h) { return (double)__half2float(h); };
     bench("swiglu", [&] { swiglu<<<blocks_for(n, 256), 256>>>((half2*)gate.device, (half2*)up.device, (half2*)out.device, n); }, [&] {
         auto got = out.down();

@@ -49,7 +49,7 @@ __global__ __launch_bounds__(WARPS * 32) void attention_decode(const half* __res
 int main() {
     int sequences = 8, heads = 16, capacity = 2048;
     Random random;
-    auto halves = [&](size_t) { return __float2half(random.uniform(-1, 1)); };
+    auto halves = repeated([&](size_t) { return __float2half(random.uniform(-1, 1)); });
     Array<half> q(sequences * heads * D, halves), keys((size_t)sequences * heads * capacity * D, halves), values(keys.size(), halves);
     Array<int> lengths(sequences, [](size_t i) { return 2048 - (int)i * 37; });
     Array<float> out(sequences * heads * D);

@@ -43,40 +43,54 @@ struct Random {
 /// An array on the host with its twin on the device.
 template <typename T>
 struct Array {
-    std::vector<T> host;
+    std::vector<T> host;   // empty where all bits are zero at first
     T* device = nullptr;
 
-    explicit Array(size_t count, T fill = T()) : host(count, fill) { allocate(); }
+    explicit Array(size_t count) : count(count) {
+        CUDA(cudaMalloc(&device, bytes()));
+        clear();
+    }
+    Array(size_t count, T fill) : host(count, fill), count(count) { allocate(); }
     /// Element i is `make(i)`.
     template <typename Make, typename = decltype(std::declval<Make>()(size_t()))>
-    Array(size_t count, Make make) : host(count) {
+    Array(size_t count, Make make) : host(count), count(count) {
         for (size_t i = 0; i < count; i++) host[i] = make(i);
         allocate();
     }
-    explicit Array(std::vector<T> values) : host(std::move(values)) { allocate(); }
+    explicit Array(std::vector<T> values) : host(std::move(values)), count(host.size()) { allocate(); }
     ~Array() { cudaFree(device); }
     Array(const Array&) = delete;
 
     void up() { CUDA(cudaMemcpy(device, host.data(), bytes(), cudaMemcpyHostToDevice)); }
     /// The device's content.
     std::vector<T> down() const {
-        std::vector<T> result(host.size());
+        std::vector<T> result(count);
         CUDA(cudaDeviceSynchronize());
         CUDA(cudaMemcpy(result.data(), device, bytes(), cudaMemcpyDeviceToHost));
         return result;
     }
     void clear() { CUDA(cudaMemset(device, 0, bytes())); }
-    size_t size() const { return host.size(); }
-    size_t bytes() const { return host.size() * sizeof(T); }
+    size_t size() const { return count; }
+    size_t bytes() const { return count * sizeof(T); }
     const T& operator[](size_t i) const { return host[i]; }
     operator T*() const { return device; }
 
 private:
+    size_t count;
     void allocate() {
         CUDA(cudaMalloc(&device, bytes()));
         up();
     }
 };
+
+/// Repeats the first elements: numbers for a large array in little time.
+template <typename Make>
+auto repeated(Make make) {
+    constexpr size_t PERIOD = 65521;
+    std::vector<decltype(make(size_t()))> values(PERIOD);
+    for (size_t i = 0; i < PERIOD; i++) values[i] = make(i);
+    return [values = std::move(values)](size_t i) { return values[i % PERIOD]; };
+}
 
 inline bool close(double got, double want, double tolerance, double scale = 0) {
     return std::isfinite(got) && fabs(got - want) <= tolerance * std::max(fabs(want), scale);
@@ -115,13 +129,13 @@ double median_ms(Launch launch, Reset reset, bool has_reset) {
     };
     // The clocks rise within the first milliseconds of work.
     double once = 1e9, total = 0;
-    for (int i = 0; i < 200 && (total < 25 || i < 3); i++) {
+    for (int i = 0; i < 200 && (total < 15 || i < 3); i++) {
         double ms = sample(1);
         once = std::min(once, ms);
         total += ms;
     }
     int launches = has_reset ? 1 : (int)std::min(50.0, std::max(1.0, ceil(0.5 / once)));
-    int samples = (int)std::min(41.0, std::max(7.0, 80 / (once * launches)));
+    int samples = (int)std::min(41.0, std::max(7.0, 50 / (once * launches)));
     std::vector<double> times(samples);
     for (double& ms : times) ms = sample(launches);
     CUDA(cudaGetLastError());

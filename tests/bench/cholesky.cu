@@ -26,15 +26,14 @@ __global__ void cholesky(double* matrices, int n) {
 int main() {
     int n = 48, count = 1024;
     Random random;
-    Array<double> input((size_t)count * n * n);
+    std::vector<double> symmetric((size_t)count * n * n);
     for (int m = 0; m < count; m++)
         for (int i = 0; i < n; i++)
             for (int j = 0; j <= i; j++) {
                 double v = i == j ? n + random.uniform() : random.uniform(-1, 1);
-                input.host[((size_t)m * n + i) * n + j] = input.host[((size_t)m * n + j) * n + i] = v;
+                symmetric[((size_t)m * n + i) * n + j] = symmetric[((size_t)m * n + j) * n + i] = v;
             }
-    input.up();
-    Array<double> a(input.size());
+    Array<double> input(symmetric), a(input.size());
     int shared = n * (n + 1) * 8;
     bench("cholesky", [&] { cholesky<<<count, 128, shared>>>(a, n); }, [&] {
         auto got = a.down();

@@ -55,7 +55,7 @@ int main() {
             return true;
         });
     });
-    Array<half> x((size_t)n * 2, [&](size_t) { return __float2half(random.uniform(-2, 2)); }), bias(columns * 2, [&](size_t) { return __float2half(random.uniform(-1, 1)); }), y((size_t)n * 2);
+    Array<half> x((size_t)n * 2, repeated([&](size_t) { return __float2half(random.uniform(-2, 2)); })), bias(columns * 2, [&](size_t) { return __float2half(random.uniform(-1, 1)); }), y((size_t)n * 2);
     bench("bias_gelu_dropout", [&] { bias_gelu_dropout<<<132 * 16, 256>>>((half2*)x.device, (half2*)bias.device, (half2*)y.device, n, columns, 0.9f, 5); }, [&] {
         auto got = y.down();
         return check_samples(n, 10000, [&](size_t i) {

@@ -52,7 +52,7 @@ __global__ void cross_entropy(const half* __restrict__ logits, const int* __rest
 int main() {
     int rows = 16384, dim = 512, count = 8192, length = 1024;
     Random random;
-    auto halves = [&](size_t) { return __float2half(random.uniform(-1, 1)); };
+    auto halves = repeated([&](size_t) { return __float2half(random.uniform(-1, 1)); });
     Array<half> table((size_t)rows * dim, halves), positions((size_t)length * dim, halves), out((size_t)count * dim);
     Array<int> tokens(count, [&](size_t) { return (int)random.below(rows); });
     auto f = [](half h) { return (double)__half2float(h); };
@@ -71,7 +71,7 @@ int main() {
         return fabs(a - b) < 1;
     }, [&] { sums.clear(); });
     int classes = 16000, samples = 512;
-    Array<half> logits((size_t)samples * classes, [&](size_t) { return __float2half(random.uniform(-4, 4)); }), gradient(logits.size());
+    Array<half> logits((size_t)samples * classes, repeated([&](size_t) { return __float2half(random.uniform(-4, 4)); })), gradient(logits.size());
     Array<int> target(samples, [&](size_t) { return (int)random.below(classes); });
     Array<float> loss(samples);
     bench("cross_entropy", [&] { cross_entropy<<<samples, 512>>>(logits, target, loss, gradient, classes); }, [&] {

@@ -54,7 +54,7 @@ int main() {
         });
     });
     int rows = 8192, columns = 4096;
-    Array<half> w((size_t)rows * columns, [&](size_t) { return __float2half(random.uniform(-0.1f, 0.1f)); }), x(columns, [&](size_t) { return __float2half(random.uniform(-1, 1)); }), y(rows);
+    Array<half> w((size_t)rows * columns, repeated([&](size_t) { return __float2half(random.uniform(-0.1f, 0.1f)); })), x(columns, [&](size_t) { return __float2half(random.uniform(-1, 1)); }), y(rows);
     bench("gemv_half", [&] { gemv_half<<<rows / 4, dim3(32, 4)>>>(w, x, y, rows, columns); }, [&] {
         auto got = y.down();
         return check_samples(rows, 300, [&](size_t r) {

@@ -93,7 +93,7 @@ __global__ __launch_bounds__(256) void rms_norm_residual(const uint4* __restrict
 int main() {
     int rows = 4096, columns = 4096;
     Random random;
-    auto halves = [&](size_t) { return __float2half(random.uniform(-1, 1)); };
+    auto halves = repeated([&](size_t) { return __float2half(random.uniform(-1, 1)); });
     Array<half> x((size_t)rows * columns, halves), dy((size_t)rows * columns, halves), gamma(columns, halves), beta(columns, halves);
     Array<half> y((size_t)rows * columns), dx((size_t)rows * columns), residual((size_t)rows * columns);
     Array<float2> saved(rows);

@@ -68,7 +68,7 @@ int main() {
             return close(got[r], sum, 1e-3, 1);
         });
     });
-    Array<int8_t> w8((size_t)rows * columns, [&](size_t) { return (int8_t)random.next(); }), x8(columns, [&](size_t) { return (int8_t)random.next(); });
+    Array<int8_t> w8((size_t)rows * columns, repeated([&](size_t) { return (int8_t)random.next(); })), x8(columns, [&](size_t) { return (int8_t)random.next(); });
     bench("gemv_int8", [&] { gemv_int8<<<rows / 4, block>>>((const int4*)w8.device, (const int4*)x8.device, scales, y, rows, columns / 16, 0.01f); }, [&] {
         auto got = y.down();
         return check_samples(rows, 300, [&](size_t r) {

@@ -77,7 +77,7 @@ __global__ void queens(int size, int* total) {
 int main() {
     int keys = 4095, n = 1 << 15;
     Random random;
-    Array<Node> tree(keys);
+    std::vector<Node> nodes(keys);
     // A balanced tree of the keys i / keys.
     struct Build {
         static int node(std::vector<Node>& t, int& used, int low, int high, int total) {
@@ -91,8 +91,8 @@ int main() {
         }
     };
     int used = 0;
-    Build::node(tree.host, used, 0, keys - 1, keys);
-    tree.up();
+    Build::node(nodes, used, 0, keys - 1, keys);
+    Array<Node> tree(nodes);
     Array<float2> ranges(n, [&](size_t) { float a = random.uniform(0, 0.98f); return make_float2(a, a + 0.01f); });
     Array<float> out(1 << 17);
     CUDA(cudaDeviceSetLimit(cudaLimitStackSize, 8192));

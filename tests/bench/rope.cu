@@ -30,7 +30,7 @@ __global__ void rope_computed(half2* x, const int* positions, int tokens, int he
 int main() {
     int tokens = 2048, heads = 32, dim = 128;
     Random random;
-    Array<half> input((size_t)tokens * heads * dim, [&](size_t) { return __float2half(random.uniform(-1, 1)); }), x(input.size());
+    Array<half> input((size_t)tokens * heads * dim, repeated([&](size_t) { return __float2half(random.uniform(-1, 1)); })), x(input.size());
     auto angle = [&](size_t token, size_t pair) { return (double)token * pow(10000.0, -2.0 * pair / dim); };
     Array<float2> table((size_t)tokens * dim / 2, [&](size_t i) {
         double a = angle(i / (dim / 2), i % (dim / 2));

@@ -7,7 +7,7 @@
     --previous FILE     results of an earlier run: says what changed
     --only REGEX        programs whose names match
     --rounds N          runs of each program with each compiler (default 3)
-    --limit SECONDS     no round begins a program after this long (default 330); what was measured till then counts
+    --limit SECONDS     no round begins a program after this long (default 345); what was measured till then counts
     --others DIR        programs of others, one in each folder: `make ARCH=sm_90 CC=nvcc`, `make run`; the times are
                         those that they print. May be given often; the variable BENCH_OTHERS has them with colons, too
     --others-limit S    seconds for --others, building included (default 300)
@@ -42,7 +42,7 @@ import report  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WHO = ("ptxas", "ours")
-SECONDS_BUILD, SECONDS_RUN = 180, 15
+SECONDS_BUILD, SECONDS_RUN = 180, 10
 
 
 def call(command, cwd=None, seconds=60, environment=None):
@@ -295,7 +295,7 @@ def parse():
     p.add_argument("--previous")
     p.add_argument("--only", default="")
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--limit", type=float, default=330)
+    p.add_argument("--limit", type=float, default=345)
     p.add_argument("--others", action="append", default=[d for d in os.environ.get("BENCH_OTHERS", "").split(":") if d])
     p.add_argument("--others-limit", type=float, default=300)
     for switch in ("--no-own", "--triton", "--compiled", "--build-only"):

@@ -72,3 +72,27 @@ fn write_report(results: &Path) -> Result<()> {
     println!("{} is written", page.display());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Results are kept by the name that a program prints, so that two programs must not print the same.
+    #[test]
+    fn programs_print_names_of_their_own() {
+        let files = shell::files_below(&shell::root().join("tests/bench"), "cu").unwrap();
+        assert!(files.len() >= 60, "{} programs", files.len());
+        let mut names = BTreeSet::new();
+        for file in &files {
+            let text = shell::read(file).unwrap();
+            let timed = text.split(" bench(\"").chain(text.split(" run(\"").skip(1)).skip(1);
+            let mut count = 0;
+            for name in timed.filter_map(|rest| rest.split('"').next()) {
+                assert!(names.insert(name.to_string()), "{}: {name} is there twice", file.display());
+                count += 1;
+            }
+            assert!(count > 0, "{} times nothing", file.display());
+        }
+    }
+}
