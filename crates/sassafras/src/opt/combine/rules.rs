@@ -2,11 +2,12 @@
 //!
 //! A rule that is only worth it if the other instruction becomes dead looks at it through `single_use`.
 
-use super::{Combine, Rewrite, bitwise, contract, floats, identities, products, selects, shifts};
+use super::{Combine, Key, PAIR, Rewrite, bitwise, contract, floats, identities, products, selects, shifts};
 use crate::analysis::effects;
-use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
+use ori::{Arg, File, Generic, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
 use sass::M;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
+use std::sync::LazyLock;
 
 pub(super) type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
 
@@ -53,14 +54,35 @@ pub(super) fn apply(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     if effects::is_offset_access(data.op) {
         return fold_offset(c, data).filter(|_| c.fuel.burn());
     }
-    let all = identities::RULES.iter().chain(selects::RULES).chain(shifts::RULES).chain(RULES);
-    let rules = all.filter(|(op, _)| *op == data.op);
-    for (_, rule) in rules {
+    for rule in rules_of(data.op) {
         if let Some(rewrite) = rule(c, data) {
             return c.fuel.burn().then_some(rewrite);
         }
     }
     None
+}
+
+/// The rules for an operation, in the order of the tables.
+fn rules_of(op: Op) -> &'static [Rule] {
+    static BY_OP: LazyLock<Vec<Vec<Rule>>> = LazyLock::new(|| {
+        let mut by_op: Vec<Vec<Rule>> = Vec::new();
+        for (op, rule) in identities::RULES.iter().chain(selects::RULES).chain(shifts::RULES).chain(RULES) {
+            let at = number(*op);
+            by_op.resize(by_op.len().max(at + 1), Vec::new());
+            by_op[at].push(*rule);
+        }
+        by_op
+    });
+    BY_OP.get(number(op)).map_or(&[], |rules| rules)
+}
+
+/// A number for each operation: those of the compiler first.
+fn number(op: Op) -> usize {
+    match op {
+        Op::Pseudo(op) => op as usize,
+        Op::Generic(op) => Pseudo::ALL.len() + op as usize,
+        Op::Machine(op) => Pseudo::ALL.len() + Generic::ALL.len() + op as usize,
+    }
 }
 
 pub(super) const RZ: Arg = Arg::Zero(File::R);
@@ -130,7 +152,7 @@ impl Combine<'_> {
             (Arg::Use(_), Arg::Use(_)) => (Op::Pseudo(Pseudo::Pack), &[], &[*low, *high]),
             _ => return None,
         };
-        let key = (op, modifiers.into(), args.into(), smallvec![(File::R, 2)], None);
+        let key = Key::new(op, modifiers, args.iter(), std::iter::once(PAIR), None);
         let before = self.available_expression(&key).map(|inst| self.function.insts[inst].results[0]);
         self.pair(low, high).or(before)
     }

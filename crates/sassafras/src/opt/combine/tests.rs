@@ -1,7 +1,8 @@
 //! Random programs do the same before and after: the stores that they end in get the same addresses and values.
 
 use super::*;
-use ori::eval;
+use ori::{Guard, eval};
+use sass::M;
 
 mod contract;
 mod idioms;
