@@ -50,6 +50,7 @@ impl Allocator<'_> {
         let data = self.function.values[value];
         let window = usize::from(reg)..usize::from(reg) + usize::from(data.words);
         self.files[self.file(data.file)].fits(reg, data.words)
+            && self.may_share(value, window.clone())
             && self.precolored.reg(value).is_none_or(|fixed| fixed == reg)
             && !self.conflicts_with_precolored(value, window)
     }
@@ -86,7 +87,24 @@ impl Allocator<'_> {
     pub(super) fn free_windows(&self, value: Value) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         let data = self.function.values[value];
         let regs = &self.files[self.file(data.file)];
-        regs.windows(data.words).filter(|w| w.clone().all(|p| regs.is_free(p)))
+        let free = regs.windows(data.words).filter(|w| w.clone().all(|p| regs.is_free(p)));
+        free.filter(move |w| self.may_share(value, w.clone()))
+    }
+
+    /// May a value have registers that others have had? Not if it is uniform, and one of them is of
+    /// [`ori::Function::apart`].
+    pub(super) fn may_share(&self, value: Value, window: std::ops::Range<usize>) -> bool {
+        if self.function.apart.is_empty() || self.function.values[value].file != File::UR {
+            return true;
+        }
+        let is_apart = self.is_apart(value);
+        let owners = self.uniform_owners.get(window).unwrap_or_default();
+        owners.iter().flatten().all(|owner| *owner == is_apart)
+    }
+
+    pub(super) fn is_apart(&self, value: Value) -> bool {
+        let block = self.def_block.get(value.index()).copied().flatten();
+        block.is_some_and(|block| self.function.apart.binary_search(&block).is_ok())
     }
 
     /// A register for a value: a free one, or one that is vacated.
@@ -107,6 +125,7 @@ impl Allocator<'_> {
         let is_movable = matches!(data.file, File::R | File::P) && (0..regs.len()).any(|p| regs.is_free(p));
         let best = regs
             .windows(data.words)
+            .filter(|w| self.may_share(value, w.clone()))
             .filter_map(|w| Some((self.eviction_cost(index, w.clone(), is_movable)?, w)))
             .min_by_key(|(c, w)| (*c, w.start));
         let (_, window) = best.ok_or(AttemptError::OutOfRegisters(data.file))?;

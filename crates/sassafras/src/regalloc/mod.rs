@@ -252,6 +252,8 @@ struct Allocator<'a> {
     def_position: Vec<u32>,
     hints: Hints,
     precolored: Precoloring,
+    /// For each uniform register: has it belonged to a value of [`Function::apart`], or to another one?
+    uniform_owners: Vec<Option<bool>>,
     next_use: Option<NextUse>,
     /// The maximal register pressure of each loop by its header, in words of R.
     loop_pressure: Option<FxHashMap<Block, u32>>,
@@ -316,6 +318,7 @@ impl<'a> Allocator<'a> {
             limits,
             spill_free,
             block_limits,
+            uniform_owners: vec![None; files[File::UR as usize].len()],
             files,
             assigned: vec![None; values],
             locked: Vec::new(),
@@ -417,6 +420,11 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[value];
         let file = self.file(data.file);
         self.files[file].take(reg, data.words, value);
+        if data.file == File::UR {
+            let window = usize::from(reg)..usize::from(reg) + usize::from(data.words);
+            let is_apart = self.is_apart(value);
+            self.uniform_owners[window].fill(Some(is_apart));
+        }
         self.assigned[value.index()] = Some(reg);
         (0..data.words).for_each(|w| self.code.touch(data.file, reg + w));
     }
