@@ -29,6 +29,7 @@
 //!
 //! Linear in the code for each round of the fixed point; a round removes a value.
 
+mod duplicates;
 mod forms;
 mod shared_addresses;
 
@@ -62,7 +63,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         return Ok(Change::Nothing);
     }
     webs.rewrite();
-    shared_addresses::fold(function, &cfg);
+    let made = std::mem::take(&mut webs.made);
+    duplicates::merge(function, &cfg, &made);
+    shared_addresses::fold(function, context.machine, &cfg);
     Ok(Change::Instructions)
 }
 
@@ -105,6 +108,8 @@ struct Webs<'a> {
     forms: FxHashMap<(Inst, usize), bool>,
     /// By block: the nearest dominator that the threads of a warp run together; it may be the block itself.
     place: Vec<Option<Block>>,
+    /// The operations of the uniform datapath that have been made.
+    made: FxHashSet<Inst>,
 }
 
 impl<'a> Webs<'a> {
@@ -141,6 +146,7 @@ impl<'a> Webs<'a> {
             counterparts,
             forms,
             place,
+            made: FxHashSet::default(),
         };
         webs.find_candidates(divergence);
         webs.find_readers();
@@ -498,6 +504,7 @@ impl<'a> Webs<'a> {
         if let Some(new) = counterpart(self.machine, &data, data.results.clone(), |v| v) {
             self.function.insts[inst] = new;
         }
+        self.made.insert(inst);
         out.push(inst);
     }
 
@@ -521,7 +528,9 @@ impl<'a> Webs<'a> {
         let mut add = |op: Op, words: u8, args: &[Arg]| {
             let result = self.function.value(File::UR, words);
             let data = InstData { at, ..InstData::new(op, &[result], args) };
-            out.push(self.function.insts.push(data));
+            let inst = self.function.insts.push(data);
+            self.made.insert(inst);
+            out.push(inst);
             result
         };
         let word = add(Op::Machine(Name::UMOV), 1, &[Arg::Imm(n)]);

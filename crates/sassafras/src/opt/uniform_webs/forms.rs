@@ -86,11 +86,11 @@ pub fn with_uniform(
 ) -> Option<InstData> {
     let (Op::Machine(op), Arg::Use(u)) = (data.op, data.args[at]) else { return None };
     // The table has forms, but ptxas was not seen to use them in the corpus.
-    if matches!(op, Name::NANOSLEEP | Name::IABS | Name::I2F) {
+    if matches!(op, Name::NANOSLEEP | Name::IABS) {
         return None;
     }
     let arg = Arg::Use(Use { value: uniform, ..u });
-    if let (Name::LDS | Name::STS, 0, Some(Arg::Imm(_))) = (op, at, data.args.get(1)) {
+    if let (Name::LDS | Name::STS | Name::LDSM, 0, Some(Arg::Imm(_))) = (op, at, data.args.get(1)) {
         let mut new = data.clone();
         new.args[0] = arg;
         new.args.insert(0, Arg::Zero(File::R));

@@ -7,12 +7,14 @@
 //!
 //! Linear in the code.
 
-use ori::{Arg, Cfg, File, Function, Inst, InstData, Op, Use, Value};
+use crate::codegen::legalize;
+use crate::context::target::TargetMachine;
+use ori::{Arg, Cfg, File, Function, Inst, InstData, Op, Value};
 use rustc_hash::FxHashMap;
 use sass::Op as Name;
 
 /// A sum of a general and a uniform register that only accesses of shared memory read becomes part of their addresses.
-pub fn fold(function: &mut Function, cfg: &Cfg) {
+pub fn fold(function: &mut Function, machine: &TargetMachine, cfg: &Cfg) {
     let insts: Vec<Inst> = cfg.order.iter().flat_map(|b| function.blocks[*b].insts.iter().copied()).collect();
     let sums = insts.iter().filter_map(|i| address_sum(function, &function.insts[*i]));
     let mut sums: FxHashMap<Value, (Arg, Arg)> =
@@ -22,15 +24,21 @@ pub fn fold(function: &mut Function, cfg: &Cfg) {
     }
     for &inst in &insts {
         let data = &function.insts[inst];
-        data.uses().filter(|v| !is_shared_access(data, *v)).for_each(|v| _ = sums.remove(&v));
+        let is_folded = |v: &Value| {
+            sums.get(v).is_some_and(|sum| {
+                with_sum(data, *v, *sum).is_some_and(|new| legalize::is_legal(function, machine, &new))
+            })
+        };
+        let others: Vec<Value> = data.uses().filter(|v| !is_folded(v)).collect();
+        others.into_iter().for_each(|v| _ = sums.remove(&v));
     }
     cfg.order.iter().flat_map(|b| function.blocks[*b].end.uses()).for_each(|v| _ = sums.remove(&v));
     for inst in insts {
-        let data = &mut function.insts[inst];
-        let address = data.args.first().and_then(Arg::value).filter(|v| is_shared_access(data, *v));
-        if let Some((base, uniform)) = address.and_then(|v| sums.get(&v)) {
-            data.args[0] = *base;
-            data.args.insert(1, *uniform);
+        let data = &function.insts[inst];
+        let address = data.args.first().and_then(Arg::value);
+        let sum = address.and_then(|v| Some((v, *sums.get(&v)?)));
+        if let Some(new) = sum.and_then(|(v, sum)| with_sum(data, v, sum)) {
+            function.insts[inst] = new;
         }
     }
 }
@@ -53,14 +61,16 @@ fn address_sum(function: &Function, data: &InstData) -> Option<(Value, Arg, Arg)
     }
 }
 
-/// Is it an access of shared memory by this value, which could have a uniform register added to its address?
-fn is_shared_access(data: &InstData, value: Value) -> bool {
-    let is_access = matches!(data.op, Op::Machine(Name::LDS | Name::STS));
-    let is_address = |u: &Use| u.value == value && u.is_plain() && u.part.is_none();
-    match &data.args[..] {
-        [Arg::Use(u), Arg::Imm(_), ..] if is_access && is_address(u) => {
-            data.uses().filter(|v| *v == value).count() == 1
-        }
-        _ => false,
+/// An access of shared memory with the two registers of a sum in place of its address.
+fn with_sum(data: &InstData, address: Value, (base, uniform): (Arg, Arg)) -> Option<InstData> {
+    let is_access = matches!(data.op, Op::Machine(Name::LDS | Name::STS | Name::LDSM));
+    let [Arg::Use(u), Arg::Imm(_), ..] = data.args[..] else { return None };
+    let is_address = u.value == address && u.is_plain() && u.part.is_none();
+    if !is_access || !is_address || data.uses().filter(|v| *v == address).count() != 1 {
+        return None;
     }
+    let mut new = data.clone();
+    new.args[0] = base;
+    new.args.insert(1, uniform);
+    Some(new)
 }
