@@ -17,18 +17,12 @@
 //! operands are members, constants or uniform registers, and all its readers are counterparts as well, or have a form
 //! with a uniform register in this place. Block parameters are members if all their arguments are.
 //!
-//! # Cost
-//!
-//! A counterpart takes an issue slot like its original, and a result takes two to four cycles longer to reach a general
-//! instruction (`sass::model`: 6 in place of 4, 9 in place of 5 for an address). What it saves is general registers,
-//! and the sum of an address in shared memory, which has a form with both registers. So a web must need no move between
-//! the files: a value with one reader that wants it in a general register stays there, with all that depend on it. Only
-//! moves of immediates are duplicated. Nothing is hoisted from slow paths. At most
-//! `uniform_web_across` words are live from block to block, and `uniform_web_registers` at once; those with the fewest
-//! readers go first.
+//! What it costs and saves is in `uniform_webs/cost.rs`. Only moves of immediates are duplicated, and nothing is hoisted from
+//! slow paths.
 //!
 //! Linear in the code for each round of the fixed point; a round removes a value.
 
+mod cost;
 mod duplicates;
 mod forms;
 mod shared_addresses;
@@ -39,12 +33,12 @@ use crate::context::target::TargetMachine;
 use crate::context::{Context, PassResult};
 use forms::{counterpart, may_have_counterpart, with_uniform};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Change, Divergence, File, Function, Inst, InstData, Op, Pseudo, Use, Value};
+use ori::{
+    Arg, Block, Cfg, Change, Divergence, File, Function, Inst, InstData, LoopForest, Op, Pseudo, Use, Value,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
 use smallvec::SmallVec;
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let calls = |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
@@ -54,7 +48,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     }
     let cfg = context.analyses.cfg(function);
     let divergence = context.analyses.divergence(function);
-    let mut webs = Webs::new(function, context.machine, (&cfg, &divergence));
+    let loops = context.analyses.loops(function);
+    let mut webs = Webs::new(function, context.machine, (&cfg, &loops, &divergence));
     let candidates = webs.members().collect();
     webs.shrink(candidates);
     let tuning = &context.tuning;
@@ -98,6 +93,7 @@ struct Webs<'a> {
     function: &'a mut Function,
     machine: &'static TargetMachine,
     cfg: &'a Cfg,
+    loops: &'a LoopForest,
     placeholders: Placeholders,
     /// By value.
     source: Vec<Source>,
@@ -116,7 +112,7 @@ impl<'a> Webs<'a> {
     fn new(
         function: &'a mut Function,
         machine: &'static TargetMachine,
-        (cfg, divergence): (&'a Cfg, &Divergence),
+        (cfg, loops, divergence): (&'a Cfg, &'a LoopForest, &Divergence),
     ) -> Webs<'a> {
         let words = [function.value(File::UR, 1), function.value(File::UR, 2)];
         let placeholders = Placeholders { words, predicate: function.value(File::UP, 1) };
@@ -139,6 +135,7 @@ impl<'a> Webs<'a> {
             function,
             machine,
             cfg,
+            loops,
             placeholders,
             source,
             readers,
@@ -334,7 +331,11 @@ impl<'a> Webs<'a> {
             && readers.into_iter().all(|(block, reader)| match reader {
                 // Only words are kept apart from what diverged threads write.
                 Reader::Inst(inst) if self.is_uniform(inst) => is_word || self.is_defined_in(value, block),
-                Reader::Inst(inst) => is_word && self.uniform_operand(inst).is_some_and(|(_, v)| v == value),
+                Reader::Inst(inst) => {
+                    is_word
+                        && !self.delays_loop(value, (block, inst))
+                        && self.uniform_operand(inst).is_some_and(|(_, v)| v == value)
+                }
                 Reader::Param(param) => self.is_member[param.index()],
                 Reader::Other => false,
             })
@@ -371,66 +372,6 @@ impl<'a> Webs<'a> {
             && with_uniform(self.function, self.machine, data, at, self.placeholder(value)).is_some();
         self.forms.insert((inst, at), found);
         found
-    }
-
-    /// Removes members until those that live from block to block fit, and beside them those that live at once in a block.
-    fn limit(&mut self, max_across: usize, max_words: usize) {
-        let mut across: Vec<Value> = self.members().filter(|v| self.lives_across(*v)).collect();
-        across.sort_by_key(|v| (Reverse(self.readers(*v).len()), *v));
-        let mut words = 0;
-        let mut removed = false;
-        for &value in &across {
-            let fits = words + self.words(value) <= max_across;
-            self.is_member[value.index()] = fits;
-            words += if fits { self.words(value) } else { 0 };
-            removed |= !fits;
-        }
-        let across: FxHashSet<Value> = across.into_iter().collect();
-        for &block in &self.cfg.order {
-            removed |= self.limit_block(block, &across, max_words.saturating_sub(words));
-        }
-        if removed {
-            let all = self.members().collect();
-            self.shrink(all);
-        }
-    }
-
-    /// Removes members that live within a block where too many do at once: those with the fewest readers. Was there one?
-    fn limit_block(&mut self, block: Block, across: &FxHashSet<Value>, max_words: usize) -> bool {
-        let (mut live, mut words, mut removed) = (BTreeSet::new(), 0, false);
-        for inst in self.function.blocks[block].insts.iter().rev() {
-            let data = &self.function.insts[*inst];
-            for value in data.results.iter().filter(|v| live.remove(&(self.readers(**v).len(), **v))) {
-                words -= usize::from(self.function.values[*value].words);
-            }
-            for value in data.uses().filter(|v| self.is_member[v.index()] && !across.contains(v)) {
-                if live.insert((self.readers(value).len(), value)) {
-                    words += usize::from(self.function.values[value].words);
-                }
-            }
-            while words > max_words
-                && let Some((_, value)) = live.pop_first()
-            {
-                words -= usize::from(self.function.values[value].words);
-                self.is_member[value.index()] = false;
-                removed = true;
-            }
-        }
-        removed
-    }
-
-    fn words(&self, value: Value) -> usize {
-        self.function.values[value].words.into()
-    }
-
-    fn lives_across(&self, value: Value) -> bool {
-        let Source::Inst(block, _) = self.source[value.index()] else { return true };
-        let from = self.place[block.index()];
-        let is_elsewhere = |(block, reader): &(Block, Reader)| match reader {
-            Reader::Inst(inst) if self.is_uniform(*inst) => self.place[block.index()] != from,
-            _ => Some(*block) != from,
-        };
-        self.function.values[value].file == File::R && self.readers(value).iter().any(is_elsewhere)
     }
 
     fn rewrite(&mut self) {
