@@ -14,8 +14,8 @@
 //! correct code ask for fuel first (`--fuel`), so that a wrong one is found by bisection.
 
 use crate::codegen::{
-    convergence_barriers, critical_edges, legalize, remat_uniform, sched_prepass, uniform_constants,
-    wgmma_tuples, yield_insertion,
+    convergence_barriers, critical_edges, legalize, pack_words, remat_uniform, sched_prepass,
+    uniform_constants, wgmma_tuples, yield_insertion,
 };
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
@@ -407,6 +407,16 @@ const PIPELINE: &[Step] = &[
         .invalidates(&[]),
     ),
     Once(
+        ori(
+            "pack-words",
+            1,
+            "words that are read after they were packed are words of the pack",
+            pack_words::run,
+        )
+        .needs(&[Ssa, Legal, UniformLiveness])
+        .invalidates(&[]),
+    ),
+    Once(
         mach("regalloc", 0, "registers, spills and parallel copies on SSA", regalloc::run)
             .needs(&[Ssa, NoCriticalEdges, Legal, Convergence, UniformLiveness, WgmmaTuples])
             .establishes(&[Allocated, OriginsMatch])
@@ -516,6 +526,7 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("legalize", "remat-uniform", "constants that got uniform registers are rematerialized, too"),
     ("remat-uniform", "sched-prepass", "rematerialized values are scheduled"),
     ("legalize", "sched-prepass", "constants that got registers are scheduled, too"),
+    ("sched-prepass", "pack-words", "the order decides which readers come after a pack"),
     ("dead-predicates", "pipe-balance", "a sum without carry fits other pipes"),
     ("layout", "linearize", "what falls through is known from the order"),
     ("control-codes", "reuse", "an instruction that yields empties the operand cache"),
