@@ -16,6 +16,7 @@
 //! parameters are left for `dce` and `simplify`. Effects keep their order. Each rewrite costs fuel. Cost: linear, times
 //! the rewrites of an instruction.
 
+mod bitwise;
 mod bounds;
 mod constants;
 mod contract;
@@ -23,6 +24,7 @@ mod expressions;
 mod floats;
 mod identities;
 mod loads;
+mod products;
 mod rules;
 mod selects;
 mod shifts;
@@ -426,7 +428,6 @@ impl<'a> Combine<'a> {
     }
 }
 
-/// Is the result the same with the first two arguments swapped? They are values, so that both have any form.
 /// The values that back edges pass, and the words of pairs among them.
 fn next_values(function: &Function, cfg: &Cfg) -> FxHashSet<Value> {
     let is_back = |from: Block, to: Block| cfg.dominates(to, from);
@@ -443,6 +444,7 @@ fn next_values(function: &Function, cfg: &Cfg) -> FxHashSet<Value> {
     values
 }
 
+/// Is the result the same with the first two arguments swapped? They are values, so that both have any form.
 fn is_commutative(data: &InstData) -> bool {
     use sass::Op::{DADD, DFMA, DMUL, FADD, FFMA, FMUL, IADD3, IMAD, LOP3};
     let values = matches!(data.args[..], [Arg::Use(_), Arg::Use(_), ..]);
