@@ -706,7 +706,8 @@ fn run_steps(
     let occupancy = unit.kernel.launch.occupancy(machine);
     let context = Context::new(machine, unit.kernel.registers(), options.tuning, fuel);
     let context = Context { occupancy, ..context };
-    let mut driver = Driver { unit, context, times, log, options, holds: vec![Ssa] };
+    let mut driver =
+        Driver { unit, context, times, log, options, holds: vec![Ssa], is_simple: false, is_swept: false };
     if driver.is_dumped(Times::LOWER) {
         dump_ori(Times::LOWER, &driver.unit.kernel.code, driver.log);
     }
@@ -729,6 +730,10 @@ struct Driver<'a, 'u> {
     options: &'a Options,
     /// What holds for the code, if it is verified.
     holds: Vec<Property>,
+    /// Has nothing changed since the last `simplify` and `dce` that they could find? Removing dead code leaves nothing to
+    /// simplify.
+    is_simple: bool,
+    is_swept: bool,
 }
 
 impl Driver<'_, '_> {
@@ -761,13 +766,22 @@ impl Driver<'_, '_> {
     }
 
     fn pass(&mut self, pass: &'static Pass) -> Result<Change, PassFailure> {
-        if !pass.runs(self.options) {
+        let is_done = match pass.name {
+            name if name == SIMPLIFY.name => self.is_simple,
+            name if name == DCE.name => self.is_swept,
+            _ => false,
+        };
+        if is_done || !pass.runs(self.options) {
             return Ok(Change::Nothing);
         }
         let go_on = self.options.go_on(self.unit.instructions());
         go_on.map_err(|stop| failure(pass.name, self.unit, PassError::Stopped(stop)))?;
         let change = self.times.of(pass.name, self.options, || pass.apply(self.unit, &mut self.context));
         let change = change.map_err(|e| failure(pass.name, self.unit, e))?;
+        let (is_simplify, is_sweep) = (pass.name == SIMPLIFY.name, pass.name == DCE.name);
+        let is_same = change == Change::Nothing;
+        self.is_simple = is_simplify || self.is_simple && (is_sweep || is_same);
+        self.is_swept = is_sweep || self.is_swept && is_same;
         if self.is_dumped(pass.name) {
             pass.dump(self.unit, &self.context, self.log);
         }

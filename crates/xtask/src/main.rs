@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+mod allocated;
 /// The command's: a campaign of programs takes a fifth less time with it.
 #[path = "../../cli/src/allocator.rs"]
 mod allocator;
@@ -30,7 +31,7 @@ mod tuned;
 mod wheel;
 
 #[global_allocator]
-static ALLOCATOR: allocator::Allocator = allocator::Allocator;
+static ALLOCATOR: allocated::Counting = allocated::Counting;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
@@ -73,6 +74,7 @@ cargo xtask <task>
   bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
   bench simulator                lane instructions a second (bar: 20 million)
   bench code [DIR...]            instructions of our code against those of `ptxas -O3`, in all and in innermost loops
+  bench scale [SHAPE...]         CPU time and memory of generated code of all sizes against ptxas, and how they grow
   bench spills [DIR...]          bytes spilled with few registers against ptxas's: 300 values at once (bar: 1.5), and DIR
   bench gpu --bundle DIR         a folder that times tests/bench, others' programs and Triton's kernels on a machine with a
                                  GPU and nvcc, in ptxas's code and in ours: `python3 DIR/bench/run.py --help` there

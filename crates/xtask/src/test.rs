@@ -5,7 +5,7 @@
 //! at the end lists the steps and the task fails if one of them did.
 
 use crate::tools::Tools;
-use crate::{Result, conformance, dependencies, fuzz, shell, wheel};
+use crate::{Result, bench, conformance, dependencies, fuzz, shell, wheel};
 use sim::generate::Kind;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const FUZZ_OTHER_KINDS: u64 = 100;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 21] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -50,6 +50,7 @@ const STEPS: [Step; 20] = [
     ("conformance: mutants", || conformance::run_part("mutants", &Default::default())),
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
     ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
+    ("scale: counted", bench::scale::count),
     ("fuzz: programs", || fuzz::programs::run(&fuzz::Campaign::of(0..FUZZ_PROGRAMS))),
     ("fuzz: other kinds", || {
         let kinds = [Kind::Exchange, Kind::Modifiers, Kind::Operands];

@@ -2,8 +2,9 @@
 
 pub mod ir_text;
 
-use crate::context::{Bounds, Ended, Failure, Lines, Options, PassError, Times, parallel, target};
+use crate::context::{Bounds, DebugInfo, Ended, Failure, Lines, Options, PassError, Times, parallel, target};
 use crate::mach::unit::Unit;
+use crate::module::abi::Convention;
 use crate::module::setmaxnreg::Reconfiguration;
 use crate::module::{
     abi_preserve, call_graph, data, launch_bounds, limits, param_registers, pragmas, tools_patch,
@@ -162,9 +163,16 @@ fn function<'a>(
             pipeline(serial, source, options, (times, log))?.ok_or_else(unsettled)?
         }
     };
-    let Unit { kernel, code, encoded, .. } = unit;
+    let Unit { mut kernel, mut code, encoded, .. } = unit;
     let times = Times::default();
-    Ok(Compiled { source, kernel, code, encoded, start, time: options.now() - start, times })
+    let convention = Convention::own(&kernel.code).unwrap_or_default();
+    // Only a debugger wants to know what became of values: else a module takes the memory of its largest function, not
+    // that of all of them.
+    if options.debug_info != DebugInfo::Full {
+        (kernel.code.insts, kernel.code.values, kernel.code.blocks) = Default::default();
+        (code.blocks, code.claims) = Default::default();
+    }
+    Ok(Compiled { source, kernel, code, convention, encoded, start, time: options.now() - start, times })
 }
 
 /// From PTX to bytes. `None` if a register of an outstanding wgmma is accessed.

@@ -234,7 +234,7 @@ impl Writer<'_> {
         if options.is_called() && !kernel.entry && kernel.barriers > 0 {
             attrs.push(Attr::byte(AttrCode::NUM_BARRIERS, kernel.barriers));
         }
-        let convention = Convention::own(&kernel.code).unwrap_or_default();
+        let convention = compiled.convention;
         let rules = options.debug_code.then(|| abi::register_rules(machine.last_debug_uniform, convention));
         Function {
             aliases: self.aliases(compiled.source.symbol),

@@ -11,6 +11,7 @@ use crate::context::{Lines, Times};
 use crate::lower::Kernel;
 use crate::mach::inst::MachFunction;
 use crate::mach::unit::EncodedFunction;
+use crate::module::abi::Convention;
 use crate::module::pragmas;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Compiled<'a> {
     pub source: &'a ptx::ast::Function<'a>,
     pub kernel: Kernel,
     pub code: MachFunction,
+    /// How it is called.
+    pub convention: Convention,
     pub encoded: EncodedFunction,
     /// When its compilation began by the clock, and how long it took.
     pub start: Duration,

@@ -125,14 +125,15 @@ impl Sink<'_> {
 
     fn add_use(&mut self, value: Value, block: Block) {
         let users = &mut self.user_blocks[value.index()];
-        if !users.contains(&block) {
+        // A block may be there again after another that an instruction was sunk to: a search would take too long.
+        if users.last() != Some(&block) {
             users.push(block);
         }
     }
 
     /// The operands of an instruction are used in the block that it is in for good.
     fn add_uses(&mut self, inst: Inst, block: Block) {
-        let values: Vec<Value> = self.function.insts[inst].uses().collect();
+        let values: SmallVec<[Value; 8]> = self.function.insts[inst].uses().collect();
         for value in values {
             self.add_use(value, block);
             self.newly_live.insert((block, value));
@@ -211,9 +212,9 @@ impl Sink<'_> {
     /// Is a value of block `from` live through a loop, for uses below it, but without a use in it?
     fn is_live_through(&self, l: &LoopRegions, from: Block, users: &[Block]) -> bool {
         !l.inside[from.index()]
+            && self.cfg.dominates(from, l.header)
             && users.iter().any(|u| l.below[u.index()])
             && users.iter().all(|u| !l.inside[u.index()])
-            && self.cfg.dominates(from, l.header)
     }
 
     fn is_movable(&self, data: &InstData) -> bool {
@@ -293,12 +294,16 @@ fn insert_all(
 ) {
     for &block in &cfg.order {
         let mut insts = std::mem::take(&mut sunk[block.index()]);
-        let renamed = |v: Value| duplicates.get(&(block, v)).copied().unwrap_or(v);
-        let data = &mut function.blocks[block];
-        data.end.map_uses(renamed);
-        data.insts.iter().chain(&insts).for_each(|i| function.insts[*i].map_uses(renamed));
-        insts.reverse();
-        insert(function, block, insts);
+        if !duplicates.is_empty() {
+            let renamed = |v: Value| duplicates.get(&(block, v)).copied().unwrap_or(v);
+            let data = &mut function.blocks[block];
+            data.end.map_uses(renamed);
+            data.insts.iter().chain(&insts).for_each(|i| function.insts[*i].map_uses(renamed));
+        }
+        if !insts.is_empty() {
+            insts.reverse();
+            insert(function, block, insts);
+        }
     }
 }
 

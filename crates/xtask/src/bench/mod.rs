@@ -10,12 +10,14 @@ mod generate;
 mod gpu;
 mod instructions;
 mod measure;
+pub mod scale;
 mod simulator;
 mod spills;
 mod startup;
 
 /// What there is to measure.
-const ALL: &str = "'code', 'compile', 'frontend', 'gpu', 'instructions', 'spills', 'startup' and 'simulator'";
+const ALL: &str =
+    "'code', 'compile', 'frontend', 'gpu', 'instructions', 'scale', 'spills', 'startup' and 'simulator'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -37,6 +39,8 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             frontend::run(&sizes?)
         }
         Some("instructions") => instructions::run(&rest),
+        Some("scale") if rest == ["count"] => scale::count(),
+        Some("scale") => scale::run(&rest),
         Some("startup") if rest.is_empty() => startup::run(),
         Some("startup") => Err("bench startup has one size".into()),
         Some("simulator") => simulator::run(),

@@ -574,12 +574,15 @@ fn pipe(unit: Unit) -> Unit {
     }
 }
 
+/// The unit of an operation with these modifiers.
+type KnownIssue = (SmallVec<[M; 4]>, Issue);
+
 /// Units and latencies of operations; the unit of each is looked up once.
 pub struct LatencyTable {
     model: &'static Model,
     isa: Isa,
     tuning: Tuning,
-    known: FxHashMap<sass::Op, Vec<(SmallVec<[M; 4]>, Issue)>>,
+    known: FxHashMap<sass::Op, Vec<KnownIssue>>,
     /// By value: memory for [`DepGraph::add_data_deps`], all zero.
     nodes: Vec<u32>,
 }
