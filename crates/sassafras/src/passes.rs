@@ -27,7 +27,8 @@ use crate::mach::{
 };
 use crate::opt::{
     atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, iv_elim, licm,
-    load_elim, mem_vectorize, narrow_iv, predicate_logic, simplify, sink, tail_duplicate, uniform, unroll,
+    load_elim, mem_vectorize, narrow_iv, predicate_logic, simplify, sink, tail_duplicate, uniform,
+    uniform_webs, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};
@@ -346,6 +347,12 @@ const PIPELINE: &[Step] = &[
             .invalidates(&[]),
     ),
     Once(
+        ori("uniform-webs", 1, "warp-uniform values on the uniform datapath", uniform_webs::run)
+            .needs(&[Ssa, Expanded, UniformOperands])
+            .invalidates(&[Legal, UniformLiveness]),
+    ),
+    IfChanged(&[DCE.invalidates(&[])]),
+    Once(
         ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", convergence_barriers::run)
             .needs(&[Ssa, ForwardProgress])
             .establishes(&[Convergence])
@@ -506,6 +513,14 @@ const ORDER: &[(&str, &str, &str)] = &[
         "words that become one parameter are packed at the end of the predecessor",
     ),
     ("predicate-merge", "bit-test", "the passes on predicates know comparisons"),
+    ("uniform", "uniform-webs", "descriptors are found from the general registers that they come from"),
+    ("mem-vectorize", "uniform-webs", "accesses of one general register stand side by side"),
+    ("sink", "uniform-webs", "a value is uniform where all its readers are known"),
+    (
+        "uniform-webs",
+        "convergence-barriers",
+        "it changes no branch, and values move to where the warp is together",
+    ),
     ("convergence-barriers", "critical-edges", "regions add blocks and edges"),
     ("convergence-barriers", "legalize", "regions add instructions"),
     ("legalize", "remat-uniform", "constants that got uniform registers are rematerialized, too"),
