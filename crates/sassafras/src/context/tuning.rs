@@ -182,6 +182,8 @@ tuning! {
     sched_memory_latency = 300, "cycles", "judgment: of the order of a hit in L2";
     /// The expected latency of shared memory.
     sched_shared_latency = 30, "cycles", "judgment: about that of a load without bank conflicts";
+    /// The expected latency of LDSM.
+    sched_matrix_load_latency = 64, "cycles", "judgment: after a barrier eight warps queue up, four passes for each fragment; the first use in CUTLASS's loops as ptxas compiles them comes 40 to 280 cycles later";
     /// The expected latency of special registers, barrier results and late uniform results.
     sched_special_latency = 40, "cycles", "judgment";
     /// The expected latency of the FP64 unit where it varies.

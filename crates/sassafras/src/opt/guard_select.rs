@@ -5,6 +5,15 @@
 //! v4:R = SEL v3, v2, v0             →    @v0[v2] v4:R = IADD3 v1, 0x1, RZ
 //! ```
 //!
+//! The operation is a sum, and the other value is one of the same word: the difference is added to that, and the word
+//! isn't needed any longer (a ring buffer's next place).
+//!
+//! ```text
+//! v2:R = IADD3 v1, -0x180, RZ            v2:R = IADD3 v1, -0x180, RZ
+//! v3:R = IADD3 v1, 0x80, RZ         →    @v0[v2] v4:R = IADD3 v2, 0x200, RZ
+//! v4:R = SEL v3, v2, v0
+//! ```
+//!
 //! One instruction less, if nobody else uses the other value: the result takes its register. The operation takes no
 //! longer than the select, but a guard reads its predicate 9 cycles later than an operand does (13 and 4 cycles after the
 //! comparison on sm_90), which other warps and the scheduler hide; ptxas 13.0.88 does the same. Comes after the passes
@@ -71,10 +80,28 @@ impl Selects<'_> {
                 if value == other || !dies || !is_guardable || self.is_constant(insts, place.0, other) {
                     return None;
                 }
+                let data = self.sum_of_other(insts, place.0, data, other).unwrap_or_else(|| data.clone());
                 let guard = Guard { predicate: predicate.value, negated, else_values: smallvec![other] };
-                Some((from, InstData { results: select.results.clone(), guard: Some(guard), ..data.clone() }))
+                Some((from, InstData { results: select.results.clone(), guard: Some(guard), ..data }))
             },
         )
+    }
+
+    /// A sum with a constant, if the other value is a sum of the same word with another one, as a sum of that: the word
+    /// then dies before the guarded sum, and both sums can be in its register.
+    fn sum_of_other(
+        &self,
+        insts: &[Option<Inst>],
+        block: Block,
+        data: &InstData,
+        other: Value,
+    ) -> Option<InstData> {
+        let (_, at) = self.defined_at[other.index()].filter(|(b, _)| *b == block)?;
+        let (word, first) = sum_with_constant(&self.function.insts[insts[at]?])?;
+        let (same, second) = sum_with_constant(data)?;
+        let mut sum = data.clone();
+        (sum.args[0], sum.args[1]) = (other.into(), Arg::Imm(i64::from(second.wrapping_sub(first) as i32)));
+        (word == same).then_some(sum)
     }
 
     /// Is it a constant, which the select has as an operand?
@@ -91,6 +118,19 @@ fn operands(select: &InstData) -> Option<(Value, Value, Use)> {
     match (select.op, &select.guard, &select.args[..]) {
         (Op::Machine(sass::Op::SEL), None, [Arg::Use(a), Arg::Use(b), Arg::Use(p)]) => {
             Some((plain(a)?, plain(b)?, *p))
+        }
+        _ => None,
+    }
+}
+
+/// The word and the constant of `IADD3 word, constant, RZ`.
+fn sum_with_constant(data: &InstData) -> Option<(Value, i64)> {
+    let plain = data.op == Op::Machine(sass::Op::IADD3) && data.guard.is_none() && data.modifiers.is_empty();
+    match (&data.results[..], &data.args[..]) {
+        ([_], [Arg::Use(u), Arg::Imm(constant), Arg::Zero(_)])
+            if plain && u.is_plain() && u.part.is_none() =>
+        {
+            Some((u.value, *constant))
         }
         _ => None,
     }

@@ -28,7 +28,7 @@ use super::facts::Killed;
 use super::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ScratchSet, ValueSet};
-use ori::{Arg, Block, Cfg, File, Function, InstData, LoopForest, Op, Pseudo, Value};
+use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, LoopForest, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
 use sass::Class;
 use smallvec::SmallVec;
@@ -41,6 +41,8 @@ enum Hint {
     Packed { whole: Value, offset: u8, reserves: bool },
     /// A block parameter, directly or as an operand of what is passed.
     Param { param: Value, direct: bool },
+    /// The words that an unpack makes of it, each of which is passed to a block parameter.
+    Unpacked { by: Inst },
 }
 
 pub struct Hints {
@@ -115,7 +117,8 @@ impl Hints {
     fn propagate(&mut self, function: &Function, block: Block, live: &Liveness, live_now: &mut ScratchSet) {
         live_now.set(&live.live_out[block.index()], function.values.len());
         function.blocks[block].end.uses().for_each(|v| _ = live_now.insert(v));
-        for inst in function.blocks[block].insts.iter().rev().map(|i| &function.insts[*i]) {
+        for &by in function.blocks[block].insts.iter().rev() {
+            let inst = &function.insts[by];
             let is_killed = |v: &Value| !live_now.contains(*v);
             // Windows for packs are reserved in one block.
             let is_local = |v: &Value| is_killed(v) && !live.live_in[block.index()].contains(*v);
@@ -123,7 +126,10 @@ impl Hints {
                 Op::Pseudo(Pseudo::Pack) => self.hint_packed(function, inst, is_killed),
                 Op::Pseudo(Pseudo::Unpack) => {
                     let source = inst.uses().find(|v| is_local(v) && self.by_value[v.index()].is_none());
-                    if let (Some(source), Some(hint)) = (source, self.common_pack_hint(&inst.results)) {
+                    let all_passed = inst.results.iter().all(|r| self.param(*r).is_some());
+                    let passed = all_passed.then_some(Hint::Unpacked { by });
+                    let hint = self.common_pack_hint(&inst.results).or(passed);
+                    if let (Some(source), Some(hint)) = (source, hint) {
                         self.by_value[source.index()] = Some(hint);
                     }
                 }
@@ -200,6 +206,7 @@ impl Hints {
             match self.by_value[param.index()]? {
                 Hint::Packed { whole, offset, reserves } => return reserves.then_some((whole, offset)),
                 Hint::Param { param: next, .. } => param = next,
+                Hint::Unpacked { .. } => return None,
             }
         }
         None
@@ -209,7 +216,7 @@ impl Hints {
     pub fn param(&self, value: Value) -> Option<Value> {
         match self.by_value[value.index()]? {
             Hint::Param { param, .. } => Some(param),
-            Hint::Packed { .. } => None,
+            Hint::Packed { .. } | Hint::Unpacked { .. } => None,
         }
     }
 }
@@ -317,6 +324,10 @@ impl Allocator<'_> {
     /// Reserves registers for a value that a latch passes to a loop's parameter: where it is defined, or at the end of the
     /// latch if it is defined before the body.
     fn reserve_for_next_value(&mut self, value: Value, registers: RegSet, (header, latch): (Block, Block)) {
+        // A word is there from where its tuple is defined.
+        let unpack = self.definition[value.index()].map(|inst| &self.function.insts[inst]);
+        let unpack = unpack.filter(|data| data.op == Op::Pseudo(Pseudo::Unpack));
+        let value = unpack.and_then(|data| data.uses().next()).unwrap_or(value);
         let Some(block) = self.def_block[value.index()] else { return };
         if self.hints.next_values.len() >= self.tuning.regalloc_next_values as usize {
             return;
@@ -396,7 +407,21 @@ impl Allocator<'_> {
                     false => self.reg_in_new_window(value, whole, offset),
                 }
             }
+            Hint::Unpacked { by } => self.reg_of_params(by).and_then(|reg| fits(self, reg)),
         }
+    }
+
+    /// The first register of the parameters that the words of an unpack are passed to, if these are contiguous.
+    fn reg_of_params(&self, unpack: Inst) -> Option<u8> {
+        let (mut first, mut offset) = (None, 0);
+        for word in &self.function.insts[unpack].results {
+            let reg = self.target_reg(self.hints.param(*word)?)?.checked_sub(offset)?;
+            if *first.get_or_insert(reg) != reg {
+                return None;
+            }
+            offset += self.function.values[*word].words;
+        }
+        first
     }
 
     /// Chooses and reserves a window for the result of a pack. Returns the register of the first word that gets one.
@@ -437,6 +462,7 @@ impl Allocator<'_> {
             (target, skipped) = match self.hints.by_value[target.index()]? {
                 Hint::Param { param, .. } => (param, skipped),
                 Hint::Packed { whole, offset, .. } => (whole, skipped.checked_add(offset)?),
+                Hint::Unpacked { .. } => return None,
             };
         }
         None

@@ -563,6 +563,8 @@ struct Issue {
     unit: Option<Unit>,
     /// Cycles until the unit accepts the next instruction.
     busy: u32,
+    /// LDSM: the warps of a tile load their fragments at once, and each of them takes several passes.
+    loads_matrix: bool,
 }
 
 /// Units that share an issue port.
@@ -600,7 +602,9 @@ impl LatencyTable {
 
     fn issue(&mut self, function: &Function, inst: Inst) -> Issue {
         let data = &function.insts[inst];
-        let Op::Machine(op) = data.op else { return Issue { unit: None, busy: 0 } };
+        let Op::Machine(op) = data.op else {
+            return Issue { unit: None, busy: 0, loads_matrix: false };
+        };
         let known = self.known.entry(op).or_default();
         if let Some((_, issue)) = known.iter().find(|(modifiers, _)| *modifiers == data.modifiers) {
             return *issue;
@@ -614,7 +618,7 @@ impl LatencyTable {
             _ => 0,
         };
         let busy = unit.map_or(1, |u| u32::from(self.model.interval(u).max(interval)));
-        let issue = Issue { unit, busy };
+        let issue = Issue { unit, busy, loads_matrix: op == sass::Op::LDSM };
         known.push((data.modifiers.clone(), issue));
         issue
     }
@@ -625,6 +629,9 @@ impl LatencyTable {
         // Wgmma queue up.
         if from == Unit::Gmma && user.unit == Some(Unit::Gmma) {
             return def.busy;
+        }
+        if def.loads_matrix {
+            return self.tuning.sched_matrix_load_latency.min(MAX_LATENCY);
         }
         if from.writes_late() {
             return self.expected(from);
