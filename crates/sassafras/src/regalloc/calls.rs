@@ -276,9 +276,10 @@ impl Allocator<'_> {
         of.is_saved(register) && !(callee..callee + 2).contains(&register)
     }
 
-    /// Moves results of a call out of reserved registers.
+    /// Moves results of a call out of reserved registers: no block begins with a value there.
     pub(super) fn vacate_reserved(&mut self, inst: Inst) -> Result<(), AttemptError> {
-        if !matches!(self.function.insts[inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry)) {
+        use Pseudo::{Call, CallRoutine, Entry};
+        if !matches!(self.function.insts[inst].op, Op::Pseudo(Call | CallRoutine | Entry)) {
             return Ok(());
         }
         let file = self.file(File::R);

@@ -80,7 +80,27 @@ impl Allocator<'_> {
             true => unreserved.find(|w| w.end <= self.code.registers as usize && !self.is_latch_write(w)),
             false => None,
         };
-        Some(uncontended.unwrap_or(first_fit).start as u8)
+        let is_read = file == File::R && uncontended.is_none() && self.is_being_read(&first_fit);
+        let unread = if is_read { unreserved.find(|w| self.is_unread(w)) } else { None };
+        Some(uncontended.or(unread).unwrap_or(first_fit).start as u8)
+    }
+
+    /// Did a memory access read registers a moment ago? It reads them some time after issue, and a write waits for that.
+    fn is_being_read(&self, window: &std::ops::Range<usize>) -> bool {
+        let distance = u64::from(self.tuning.regalloc_read_distance);
+        let reads = self.late_reads.get(window.clone()).into_iter().flatten();
+        { reads }.any(|read| *read > 0 && self.tick - read < distance)
+    }
+
+    /// Is a window as good as the first one but for reads? One beyond the registers so far costs no occupancy within a
+    /// register goal; where few are free, tuples and moves need them.
+    fn is_unread(&self, window: &std::ops::Range<usize>) -> bool {
+        let has_room = || {
+            let regs = &self.files[self.file(File::R)];
+            let free = (0..regs.limit()).filter(|r| regs.is_free(*r)).count();
+            self.spill_free && free >= self.tuning.regalloc_read_reserve as usize
+        };
+        !self.is_being_read(window) && (window.end <= self.code.registers as usize || has_room())
     }
 
     pub(super) fn free_windows(&self, value: Value) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {

@@ -278,6 +278,9 @@ struct Allocator<'a> {
     slot_owners: FxHashMap<u32, Vec<Value>>,
     /// Bytes of the frame so far.
     frame: u32,
+    /// Instructions so far, and when a memory access last read each register of R.
+    tick: u64,
+    late_reads: Vec<u64>,
     /// Values of other files than R that found no register.
     spill_via_r: Vec<Value>,
     /// A file in which moves lacked a scratch register.
@@ -343,6 +346,8 @@ impl<'a> Allocator<'a> {
             slots: vec![None; values],
             slot_owners: FxHashMap::default(),
             frame: function.frame,
+            tick: 0,
+            late_reads: vec![0; usize::from(u8::MAX) + 1],
             spill_via_r: Vec::new(),
             needs_scratch: None,
             emitted: Vec::new(),
