@@ -680,9 +680,9 @@ pub fn compile_routine(
     let steps = &PIPELINE[..last.map_or(PIPELINE.len(), |last| last + 1)];
     run_steps(steps, &mut unit, machine, (&mut Times::default(), &mut String::new()))
         .map_err(|e| format!("routine '{name}': {e}"))?;
-    match unit.linear.frame {
-        0 => Ok(unit.linear),
-        _ => Err(format!("routine '{name}' has too few registers").into()),
+    match unit.linear.frame == 0 && library::fits_window(name, unit.code.registers) {
+        true => Ok(unit.linear),
+        false => Err(format!("routine '{name}' has too few registers").into()),
     }
 }
 

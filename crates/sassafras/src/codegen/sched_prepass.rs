@@ -22,6 +22,7 @@ mod dep_graph;
 mod live_through;
 mod min_pressure;
 mod pressure_profile;
+mod register_goal;
 
 use crate::context::{Context, Occupancy, PassResult, Tuning};
 use crate::regalloc::{self, BlockLimits, Limits};
@@ -38,38 +39,77 @@ use std::ops::Range;
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
     let live = Liveness::new(function, &cfg);
-    let mut latencies = LatencyTable::new(context.machine.isa, &context.tuning);
-    let mut pressure = PressureTracker::new(function, &cfg, context);
+    let loops = LoopForest::new(&cfg);
     let limits = Limits::registers(context.registers);
-    let block_limits = BlockLimits::new(function, &cfg, &limits);
-    let live_through = live_through::words(function, &LoopForest::new(&cfg), &live);
-    let calls = function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call));
-    if !calls {
-        context.register_goal = register_goal(function, (&cfg, &live), &mut pressure, context);
-        pressure.set_goal(context.register_goal);
-    }
-    let convergent = convergent_blocks(function, &cfg);
-    let window_size = context.tuning.sched_window.max(1) as usize;
-    for &block in &cfg.order {
-        let fixed = calls && defines_uniform(function, block);
-        if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
-            continue;
+    let mut pressure = PressureTracker::new(function, &cfg, context);
+    pressure.rematerializable = live_through::rematerializable_words(function, (&cfg, &loops), &live);
+    let mut pass = Prepass {
+        latencies: LatencyTable::new(context.machine.isa, &context.tuning),
+        block_limits: BlockLimits::new(function, &cfg, &limits),
+        limits,
+        live_through: live_through::words(function, &loops, &live),
+        convergent: convergent_blocks(function, &cfg),
+        calls: function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call)),
+        window_size: context.tuning.sched_window.max(1) as usize,
+        cfg: &cfg,
+        live: &live,
+        pressure,
+    };
+    let goal = register_goal::of(function, (&cfg, &live), &mut pass.pressure, context);
+    context.register_goal = goal.map(|(registers, _)| registers);
+    if goal.is_some_and(|(_, needed)| needed > pass.pressure.params.budget[R]) {
+        // The schedule for latencies may have the occupancy of the goal, too: then it is better.
+        let original: Vec<Vec<Inst>> = cfg.order.iter().map(|b| function.blocks[*b].insts.clone()).collect();
+        pass.schedule(function, None, context);
+        let reached = register_goal::reached(function, (&cfg, &live), &mut pass.pressure, context);
+        if reached.is_some() && reached <= context.register_goal {
+            context.register_goal = reached;
+            return Ok(Change::Instructions);
         }
-        let registers = i32::from(limits.usable(block_limits.min(block)));
-        pressure.begin_block(function, &live, block);
-        let insts = std::mem::take(&mut function.blocks[block].insts);
-        let insts = pressure.set_limits(function, insts, registers, live_through[block.index()]);
-        let mut schedule = Vec::with_capacity(insts.len());
-        for window in dep_graph::windows(&pressure.tables.roles, &insts, window_size) {
-            let convergent = convergent[block.index()];
-            let roles = &pressure.tables.roles;
-            let graph = DepGraph::new(function, (block, convergent), window, roles, &mut latencies);
-            let start = schedule.len();
-            ListScheduler::new(function, &graph, &mut pressure, start).run(&mut schedule);
-        }
-        function.blocks[block].insts = schedule;
+        cfg.order.iter().zip(original).for_each(|(b, insts)| function.blocks[*b].insts = insts);
     }
+    pass.schedule(function, goal, context);
     Ok(Change::Instructions)
+}
+
+struct Prepass<'a> {
+    latencies: LatencyTable,
+    limits: Limits,
+    block_limits: BlockLimits,
+    /// By block: words that can be spilled across its loop.
+    live_through: Vec<i32>,
+    convergent: Vec<bool>,
+    calls: bool,
+    window_size: usize,
+    cfg: &'a Cfg,
+    live: &'a Liveness,
+    pressure: PressureTracker,
+}
+
+impl Prepass<'_> {
+    fn schedule(&mut self, function: &mut Function, goal: Option<(u32, i32)>, context: &mut Context) {
+        let pressure = &mut self.pressure;
+        pressure.set_goal(goal);
+        for &block in &self.cfg.order {
+            let fixed = self.calls && defines_uniform(function, block);
+            if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
+                continue;
+            }
+            let registers = i32::from(self.limits.usable(self.block_limits.min(block)));
+            pressure.begin_block(function, self.live, block);
+            let insts = std::mem::take(&mut function.blocks[block].insts);
+            let insts = pressure.set_limits(function, insts, registers, self.live_through[block.index()]);
+            let mut schedule = Vec::with_capacity(insts.len());
+            for window in dep_graph::windows(&pressure.tables.roles, &insts, self.window_size) {
+                let convergent = self.convergent[block.index()];
+                let roles = &pressure.tables.roles;
+                let graph = DepGraph::new(function, (block, convergent), window, roles, &mut self.latencies);
+                let start = schedule.len();
+                ListScheduler::new(function, &graph, pressure, start).run(&mut schedule);
+            }
+            function.blocks[block].insts = schedule;
+        }
+    }
 }
 
 /// By block: does the warp run it convergently? Computed only where a function has `ELECT`; else none is said to.
@@ -80,38 +120,6 @@ fn convergent_blocks(function: &Function, cfg: &Cfg) -> Vec<bool> {
     }
     let divergence = Divergence::new(function, cfg);
     function.blocks.keys().map(|b| !divergence.is_divergent(b)).collect()
-}
-
-/// The register count of the highest occupancy that some order of the code allows; `None` if every order exceeds the
-/// register budget.
-fn register_goal(
-    function: &Function,
-    (cfg, live): (&Cfg, &Liveness),
-    pressure: &mut PressureTracker,
-    context: &Context,
-) -> Option<u32> {
-    let occupancy = context.usual_occupancy();
-    let overhead = pressure.params.goal_overhead;
-    let mut needed = occupancy.step(1) as i32 - overhead;
-    for &block in &cfg.order {
-        pressure.begin_block(function, live, block);
-        needed = needed.max(pressure.min_pressure(function, &function.blocks[block].insts, needed));
-        needed = needed.max(routine_pressure(function, live, block));
-        if needed > pressure.params.budget[R] {
-            return None;
-        }
-    }
-    Some(occupancy.step((needed + overhead) as u32).min(context.registers))
-}
-
-/// The registers that a call of a library routine needs: those of the routine, and those of values that live across.
-fn routine_pressure(function: &Function, live: &Liveness, block: Block) -> i32 {
-    let insts = function.blocks[block].insts.iter();
-    let windows =
-        insts.filter_map(|inst| function.fixed.get(inst)?.window).map(|(_, count)| i32::from(count));
-    let Some(widest) = windows.max() else { return 0 };
-    let across = live.live_out[block.index()].iter().map(|v| function.values[v]);
-    across.filter(|data| data.file == File::R).map(|data| i32::from(data.words)).sum::<i32>() + widest
 }
 
 /// Does a block compute uniform values? Around calls these are rematerialized, and get the same registers again only if
@@ -148,7 +156,7 @@ struct Params {
     predicate_limit: i32,
     uniform_limit: i32,
     register_reserve: i32,
-    /// Registers of a goal that values don't get: those of the system, and a margin.
+    /// Registers of a goal that values don't get: those of the system, the stack pointer, and a margin.
     goal_overhead: i32,
     goal_fragmentation: i32,
     occupancy_slack: i32,
@@ -233,6 +241,9 @@ struct PressureTracker {
     occupancy: Option<Occupancy>,
     /// The pressure limit in R where more would lower the occupancy.
     goal: Option<i32>,
+    /// By block: words of R that an allocation within a goal leaves out of registers there.
+    rematerializable: Vec<i32>,
+    discounts: bool,
     /// The order exceeds the registers of the block: some values will be spilled.
     spills: bool,
     /// The original order was replaced by one of lower pressure.
@@ -241,7 +252,8 @@ struct PressureTracker {
 
 impl PressureTracker {
     fn new(function: &Function, cfg: &Cfg, context: &Context) -> PressureTracker {
-        let params = Params::new(&context.tuning);
+        let mut params = Params::new(&context.tuning);
+        params.goal_overhead += i32::from(regalloc::uses_stack(function));
         let values = function.values.len();
         let undefined = regalloc::undefined(function, cfg);
         let weight = |v: Value| match tracked(function.values[v].file) {
@@ -261,16 +273,20 @@ impl PressureTracker {
             slack: 0,
             occupancy: context.occupancy,
             goal: None,
+            rematerializable: vec![0; function.blocks.len()],
+            discounts: true,
             spills: false,
             reordered: false,
         }
     }
 
-    fn set_goal(&mut self, registers: Option<u32>) {
+    /// Sets the goal, and the pressure that some block has in every order.
+    fn set_goal(&mut self, goal: Option<(u32, i32)>) {
         let Params { budget, goal_overhead, goal_fragmentation, .. } = self.params;
         let words = |registers: u32| registers as i32 - goal_overhead - goal_fragmentation;
-        self.goal = registers.map(|registers| words(registers).min(budget[R]));
+        self.goal = goal.map(|(registers, needed)| words(registers).min(budget[R].max(needed)));
         self.budget[R] = self.goal.unwrap_or(budget[R]);
+        self.discounts = self.goal.is_some();
     }
 
     fn begin_block(&mut self, function: &Function, live: &Liveness, block: Block) {
@@ -283,6 +299,9 @@ impl PressureTracker {
         let mut current = [0; FILES];
         let at_start = live.live_in[block.index()].iter().chain(data.params.iter().copied());
         at_start.for_each(|value| self.add(&mut current, value, 1));
+        if self.discounts {
+            current[R] -= self.rematerializable[block.index()];
+        }
         self.current = current;
     }
 

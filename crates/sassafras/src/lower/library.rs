@@ -132,19 +132,24 @@ pub const WINDOW: u8 = 2;
 /// The routines that can be called, with the general registers that each has, its parameters and the return address
 /// among them. A test compiles them for all targets with as many.
 pub const CALLED: [(&str, u8); 9] = [
-    ("div_f32", 14),
-    ("sqrt_f32", 14),
-    ("div_f64", 20),
-    ("div_f64.rn", 20),
-    ("sqrt_f64", 18),
-    ("sqrt_f64.rn", 16),
-    ("rsqrt_f64", 16),
+    ("div_f32", 12),
+    ("sqrt_f32", 12),
+    ("div_f64", 16),
+    ("div_f64.rn", 16),
+    ("sqrt_f64", 12),
+    ("sqrt_f64.rn", 12),
+    ("rsqrt_f64", 12),
     ("udiv64", 16),
     ("urem64", 16),
 ];
 
 fn window_registers(name: &str) -> Option<u8> {
     CALLED.iter().find(|(called, _)| *called == name).map(|(_, registers)| *registers)
+}
+
+/// Are all of this many registers, from R0 on, below the end of a routine's window?
+pub fn fits_window(name: &str, registers: u32) -> bool {
+    window_registers(name).is_some_and(|window| registers <= u32::from(WINDOW + window))
 }
 
 /// A routine as a function of its own, called as [`Convention::of_routine`] says.

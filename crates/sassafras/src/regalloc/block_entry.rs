@@ -160,18 +160,21 @@ impl Allocator<'_> {
     /// Spills values whose next use is after the loop, furthest first, while its pressure exceeds the registers. Sorts
     /// the others by next use.
     fn spill_around_loop(&mut self, header: Block, before: &mut Snapshot) {
-        if self.spill_free {
-            return;
-        }
         let mut excess = self.excess_pressure_in_loop(header, before);
         if excess <= 0 {
             return;
         }
-        let far = self.next_use.get_or_insert_with(|| NextUse::new(self.function, self.cfg, self.tuning));
+        if self.next_use.is_none() {
+            self.next_use = Some(NextUse::new(self.function, self.cfg, self.tuning));
+        }
+        let Some(far) = &self.next_use else { return };
         let words = |v: Value| i32::from(self.function.values[v].words);
         before.sort_by_key(|(v, _)| (far.at_start(header, *v), *v));
         let is_outside = |v: Value| far.is_after_loop(far.at_start(header, v));
-        let movable = |v: Value| self.function.values[v].file == File::R && self.precolored.reg(v).is_none();
+        let movable = |v: Value| {
+            let general = self.function.values[v].file == File::R && self.precolored.reg(v).is_none();
+            general && (!self.spill_free || self.remat_def(v).is_some())
+        };
         let mut spilled = Vec::new();
         for (value, _) in before.iter().rev().filter(|(v, _)| movable(*v) && is_outside(*v)) {
             if excess > 0 {

@@ -21,6 +21,7 @@ use crate::mach::inst::{MachInst, Origin};
 use crate::regalloc::parallel_moves;
 use ori::entity::Entity;
 use ori::{Arg, Block, Edge, File, Inst, Op, Value};
+use sass::M;
 
 /// The moves, stores and reloads of one edge.
 #[derive(Default)]
@@ -168,11 +169,11 @@ impl Allocator<'_> {
         }
     }
 
-    /// Is it a move of an immediate?
+    /// Is it a move of an immediate, or of zero to a pair?
     fn is_immediate(&self, inst: Inst) -> bool {
         let data = &self.function.insts[inst];
-        let is_constant = |a: &Arg| matches!(a, Arg::Imm(_) | Arg::Zero(_));
-        data.op == Op::Machine(sass::Op::MOV) && data.args.iter().all(is_constant)
+        let is_constant = |a: &Arg| matches!(a, Arg::Imm(_) | Arg::Zero(_) | Arg::Name(M::SRZ));
+        matches!(data.op, Op::Machine(sass::Op::MOV | sass::Op::CS2R)) && data.args.iter().all(is_constant)
     }
 
     fn emit_edge(

@@ -83,7 +83,34 @@ impl Allocator<'_> {
             }
             false => None,
         };
-        Some(uncontended.unwrap_or(first_fit))
+        let unread = || self.unread_reg(value, unreserved, first_fit);
+        Some(uncontended.or_else(unread).unwrap_or(first_fit))
+    }
+
+    /// A free register that no memory access read a moment ago, if the first one was: accesses read registers some time
+    /// after issue, and a write waits for that. One beyond the registers so far costs no occupancy within a register
+    /// goal; where few are free, tuples and moves need them.
+    fn unread_reg(&self, value: Value, free: RegSet, first_fit: u8) -> Option<u8> {
+        let data = self.function.values[value];
+        let regs = &self.files[self.file(data.file)];
+        let window = RegSet::of(first_fit, data.words.into());
+        if data.file != File::R || !window.iter().any(|reg| self.is_being_read(reg)) {
+            return None;
+        }
+        let mut unread = free;
+        let used = (0..self.code.registers).map(|reg| reg as u8).filter(|reg| self.is_being_read(*reg));
+        used.for_each(|reg| unread.remove(RegSet::of(reg, 1)));
+        let has_room =
+            self.spill_free && regs.free().iter().count() >= self.tuning.regalloc_read_reserve as usize;
+        if !has_room {
+            unread.remove(RegSet::range(self.code.registers as usize..256));
+        }
+        regs.first_window(data.words, unread)
+    }
+
+    fn is_being_read(&self, reg: u8) -> bool {
+        let read = self.late_reads.get(usize::from(reg)).copied().unwrap_or(0);
+        read > 0 && self.tick - read < u64::from(self.tuning.regalloc_read_distance)
     }
 
     /// The registers that precolored values have somewhere in the live range of a value.

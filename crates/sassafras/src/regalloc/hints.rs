@@ -250,13 +250,17 @@ impl Hints {
     }
 }
 
+pub fn is_memory_access(op: sass::Op) -> bool {
+    let class = sass::Form::of(op).first().map(|form| form.class);
+    matches!(class, Some(Class::Load | Class::Store))
+}
+
 /// The values of R that memory accesses read.
 fn read_late(function: &Function, cfg: &Cfg) -> ValueSet {
     let mut read_late = ValueSet::new(function.values.len());
     for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts).map(|i| &function.insts[*i]) {
         let Op::Machine(op) = inst.op else { continue };
-        let class = sass::Form::of(op).first().map(|form| form.class);
-        if matches!(class, Some(Class::Load | Class::Store)) {
+        if is_memory_access(op) {
             inst.uses().filter(|v| function.values[*v].file == File::R).for_each(|v| read_late.insert(v));
         }
     }

@@ -14,7 +14,7 @@
 //! operands, but for evictions.
 
 use super::facts::accumulator;
-use super::{Allocator, AttemptError, address, is_early_clobber, reg_in, reg_limits};
+use super::{Allocator, AttemptError, address, hints, is_early_clobber, reg_in, reg_limits};
 use crate::codegen::legalize;
 use crate::mach::inst::{MachInst, Origin};
 use ori::entity::Entity;
@@ -53,6 +53,7 @@ impl Allocator<'_> {
     ) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
         self.apply_register_limit(data)?;
+        self.tick += 1;
         match self.try_inst(inst, killed) {
             Err(AttemptError::OutOfRegisters(File::R)) if self.precolored.is_empty() => {
                 match self.reload_all(inst, killed) {
@@ -208,6 +209,9 @@ impl Allocator<'_> {
                     data.args.iter().find_map(|a| if let Arg::Target(b) = a { Some(*b) } else { None });
                 mach_inst.address = address(data);
                 self.emitted.push(mach_inst);
+                if hints::is_memory_access(op) {
+                    self.note_late_reads(arguments);
+                }
             }
             // A guarded copy: words don't overlap, since result and arguments are all live here.
             Op::Generic(op) => return Err(format!("{} was not expanded", op.name()).into()),
@@ -224,6 +228,18 @@ impl Allocator<'_> {
             (mach_inst.guard, mach_inst.at) = (guard, data.at);
         }
         Ok(())
+    }
+
+    fn note_late_reads(&mut self, arguments: &[(Value, u8)]) {
+        for (value, reg) in arguments {
+            let data = self.function.values[*value];
+            let registers = usize::from(*reg)..usize::from(*reg) + usize::from(data.words);
+            if data.file == File::R
+                && let Some(reads) = self.late_reads.get_mut(registers)
+            {
+                reads.fill(self.tick);
+            }
+        }
     }
 
     pub(super) fn operands(

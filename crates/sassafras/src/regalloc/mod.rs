@@ -81,11 +81,8 @@ use crate::mach::inst::{Address, Claims, MachFunction, MachInst, Origin};
 use crate::mach::unit::Unit;
 use crate::module::abi::Convention;
 pub use check::{Checker, check};
-pub use facts::undefined;
-use facts::{
-    DeadWords, def_positions, fixed_reg_beyond, fixed_registers, is_early_clobber, last_uses, rpo_indices,
-    uses,
-};
+use facts::{DeadWords, def_positions, fixed_reg_beyond, fixed_registers, last_uses, rpo_indices, uses};
+pub use facts::{is_early_clobber, undefined, uses_stack};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
@@ -99,15 +96,21 @@ use reg_set::RegSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, operands as machine};
 use smallvec::SmallVec;
+pub use spill_slots::is_rematerializable;
 
 /// How many registers ptxas advises to have besides those of the widest operand, for wgmma of all sizes.
 const EXTRA_REGISTERS: u32 = 26;
 
+/// How many register goals are tried, one occupancy after the other.
+const GOALS: usize = 3;
+
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let limits = Limits::registers(context.registers);
-    // The goal, and what the next lower occupancy allows.
-    let goals = context.register_goal.map(|goal| [goal, context.usual_occupancy().step(goal + 1)]);
-    unit.code = allocate(&mut unit.kernel.code, limits, goals, &context.tuning)?;
+    // The goal, and what the next lower occupancies allow.
+    let occupancy = context.usual_occupancy();
+    let next = |goal: &u32| Some(occupancy.step(goal + 1)).filter(|next| next > goal);
+    let goals: Vec<u32> = std::iter::successors(context.register_goal, next).take(GOALS).collect();
+    unit.code = allocate(&mut unit.kernel.code, limits, &goals, &context.tuning)?;
     Ok(())
 }
 
@@ -115,7 +118,7 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
 fn allocate(
     function: &mut Function,
     max: Limits,
-    goals: Option<[u32; 2]>,
+    goals: &[u32],
     tuning: &Tuning,
 ) -> Result<MachFunction, PassError> {
     if let Some((data, registers)) = fixed_reg_beyond(function, max.usable(max.registers)) {
@@ -124,15 +127,17 @@ fn allocate(
     let conventions = function.fixed.values().map(Convention::of);
     let needed = conventions.map(Convention::least_registers).max().unwrap_or(0);
     let below_max = |goal: &u32| *goal < max.registers;
-    let mut attempts = goals.into_iter().flatten().map(|goal| goal.max(needed)).filter(below_max);
-    let mut limits = attempts.next().map_or(max, Limits::registers);
+    let frees_stack_pointer = !facts::uses_stack(function);
+    let attempt_of = |registers: u32| Limits { frees_stack_pointer, ..Limits::registers(registers) };
+    let mut attempts = goals.iter().map(|goal| (*goal).max(needed)).filter(below_max);
+    let mut limits = attempts.next().map_or(max, attempt_of);
     let mut may_precolor = true;
     let mut short_lived = FxHashSet::default();
     let mut attempt: u32 = 0;
     loop {
         let cfg = Cfg::new(function);
         let live = Liveness::new(function, &cfg);
-        let has_goal = limits.registers < max.registers || goals.is_some_and(|g| g[0] >= max.registers);
+        let has_goal = limits.registers < max.registers || goals.first().is_some_and(|g| *g >= max.registers);
         calls::place_routines(function, (&cfg, &live), &limits, has_goal);
         let precolored = if may_precolor {
             Precoloring::new(function, (&cfg, &live), &limits, tuning)
@@ -143,7 +148,7 @@ fn allocate(
         let has_more = limits.registers < max.registers;
         let outcome = Allocator::new(function, (&cfg, &live), (limits, has_more), precolored, tuning).run();
         if has_more && matches!(outcome, Err(_) | Ok(Outcome::Spills)) {
-            limits = attempts.next().map_or(max, Limits::registers);
+            limits = attempts.next().map_or(max, attempt_of);
             continue;
         }
         match outcome {
@@ -277,6 +282,9 @@ struct Allocator<'a> {
     slot_owners: FxHashMap<u32, Vec<Value>>,
     /// Bytes of the frame so far.
     frame: u32,
+    /// Instructions so far, and when a memory access last read each register of R.
+    tick: u64,
+    late_reads: Vec<u64>,
     /// Values of other files than R that found no register.
     spill_via_r: Vec<Value>,
     /// A file in which moves lacked a scratch register.
@@ -334,7 +342,7 @@ impl<'a> Allocator<'a> {
             precolored,
             next_use: None,
             loop_pressure: None,
-            reserved: calls::reserved(function),
+            reserved: calls::reserved(function, &limits),
             own: Convention::own(function),
             rpo_index,
             block: Function::ENTRY,
@@ -345,6 +353,8 @@ impl<'a> Allocator<'a> {
             slots: vec![None; values],
             slot_owners: FxHashMap::default(),
             frame: function.frame,
+            tick: 0,
+            late_reads: vec![0; usize::from(u8::MAX) + 1],
             spill_via_r: Vec::new(),
             needs_scratch: None,
             scratch: ScratchSet::new(values),
@@ -380,6 +390,7 @@ impl<'a> Allocator<'a> {
         }
         self.insert_stores();
         self.code.frame = self.frame.next_multiple_of(16);
+        self.code.frees_stack_pointer = self.limits.frees_stack_pointer;
         self.code.claims = Claims {
             entry_regs: self.entry_regs,
             slots: self.slots,

@@ -16,8 +16,23 @@ use crate::analysis::effects;
 use crate::codegen::legalize;
 use crate::mach::inst::{MachInst, Origin};
 use ori::entity::Entity;
-use ori::{Arg, Block, File, Inst, Op, Value};
+use ori::{Arg, Block, File, Inst, InstData, Op, Value};
 use sass::{M, operands as machine};
+
+/// Can the result of an instruction be computed again anywhere, for less than a reload?
+pub fn is_rematerializable(data: &InstData) -> bool {
+    let has_no_inputs = data.guard.is_none() && data.results.len() == 1 && data.uses().next().is_none();
+    let is_cheap = match data.op {
+        Op::Machine(sass::Op::MOV | sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU) => {
+            effects::is_pure(data)
+        }
+        Op::Machine(sass::Op::S2R | sass::Op::CS2R) => {
+            data.args.iter().all(|a| matches!(a, Arg::Name(m) if effects::is_lasting(*m)))
+        }
+        _ => false,
+    };
+    has_no_inputs && is_cheap
+}
 
 impl Allocator<'_> {
     /// Assigns a register to an operand and reloads it, unless it has one.
@@ -95,18 +110,7 @@ impl Allocator<'_> {
     /// The definition of a rematerializable value: cheap, and valid anywhere.
     pub(super) fn remat_def(&self, value: Value) -> Option<Inst> {
         let inst = self.definition[value.index()]?;
-        let data = &self.function.insts[inst];
-        let has_no_inputs = data.guard.is_none() && data.results.len() == 1 && data.uses().next().is_none();
-        let cheap = match data.op {
-            Op::Machine(sass::Op::MOV | sass::Op::LDC | sass::Op::ULDC | sass::Op::LDCU) => {
-                effects::is_pure(data)
-            }
-            Op::Machine(sass::Op::S2R) => {
-                data.args.iter().all(|a| matches!(a, Arg::Name(m) if effects::is_lasting(*m)))
-            }
-            _ => false,
-        };
-        (has_no_inputs && cheap).then_some(inst)
+        is_rematerializable(&self.function.insts[inst]).then_some(inst)
     }
 
     /// The spill slot of a value.

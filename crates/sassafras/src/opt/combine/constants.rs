@@ -36,6 +36,7 @@ impl Combine<'_> {
             }
             let constant = match self.words(&u) {
                 1 if takes_constants(op) && u.is_plain() => self.constant_operand(&u),
+                1 if op == sass::Op::IADD3 => self.inverted_constant(&u),
                 1 if is_float(op) => self.signed_constant(&u),
                 2 if is_double(op) => self.double_constant(&u),
                 _ => None,
@@ -124,6 +125,13 @@ impl Combine<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The complement of a word as an immediate: of the upper word of a difference, where the lower one has the carry.
+    fn inverted_constant(&self, u: &Use) -> Option<Arg> {
+        let is_inverted_only = Use { inverted: false, ..*u }.is_plain() && u.inverted;
+        let bits = self.constants().of_use(u).filter(|_| is_inverted_only)? as u32;
+        Some(if bits == u32::MAX { Arg::Zero(File::R) } else { Arg::Imm(i64::from(!bits as i32)) })
     }
 
     /// A float with sign modifiers as an immediate.

@@ -1,0 +1,76 @@
+//! The register goal: the register count of the highest occupancy that some order of the code allows.
+//!
+//! Blocks are tried in their original order and in orders of low pressure ([`min_pressure`](super::min_pressure)). What
+//! can be rematerialized doesn't count where nothing near reads it: the allocator leaves it out of registers there.
+//!
+//! Linear in the code, times the number of orders.
+
+use super::{PressureTracker, R};
+use crate::context::Context;
+use ori::entity::Entity;
+use ori::liveness::Liveness;
+use ori::{Block, Cfg, File, Function};
+
+/// The goal, and the words that it is for; `None` if every order exceeds the registers, or in code of matrix products whose operands take more than
+/// the budget: these hide latencies by asynchronous copies, not by occupancy.
+pub fn of(
+    function: &Function,
+    (cfg, live): (&Cfg, &Liveness),
+    pressure: &mut PressureTracker,
+    context: &Context,
+) -> Option<(u32, i32)> {
+    let occupancy = context.usual_occupancy();
+    let overhead = pressure.params.goal_overhead;
+    let most = match has_matrix_product(function, cfg) {
+        true => pressure.params.budget[R],
+        false => context.registers as i32 - overhead,
+    };
+    let mut needed = occupancy.step(1) as i32 - overhead;
+    for &block in &cfg.order {
+        pressure.begin_block(function, live, block);
+        needed = needed.max(pressure.min_pressure(function, &function.blocks[block].insts, needed));
+        needed =
+            needed.max(routine_pressure(function, live, block) - pressure.rematerializable[block.index()]);
+        if needed > most {
+            return None;
+        }
+    }
+    let goal = occupancy.step((needed + overhead) as u32).min(context.registers);
+    // With all registers there is nothing to gain, and other blocks need not be as narrow.
+    let is_goal = needed <= pressure.params.budget[R] || goal < context.registers;
+    is_goal.then_some((goal, needed))
+}
+
+/// The register count of the occupancy that the present order of the code allows.
+pub fn reached(
+    function: &Function,
+    (cfg, live): (&Cfg, &Liveness),
+    pressure: &mut PressureTracker,
+    context: &Context,
+) -> Option<u32> {
+    pressure.discounts = true;
+    let mut needed = 0;
+    for &block in &cfg.order {
+        pressure.begin_block(function, live, block);
+        needed = needed.max(pressure.max_pressure(function, &function.blocks[block].insts)[R]);
+        needed =
+            needed.max(routine_pressure(function, live, block) - pressure.rematerializable[block.index()]);
+    }
+    let registers = (needed + pressure.params.goal_overhead) as u32;
+    (registers <= context.registers).then(|| context.usual_occupancy().step(registers).min(context.registers))
+}
+
+fn has_matrix_product(function: &Function, cfg: &Cfg) -> bool {
+    let mut insts = cfg.order.iter().flat_map(|b| &function.blocks[*b].insts);
+    insts.any(|i| crate::regalloc::is_early_clobber(&function.insts[*i]))
+}
+
+/// The registers that a call of a library routine needs: those of the routine, and those of values that live across.
+fn routine_pressure(function: &Function, live: &Liveness, block: Block) -> i32 {
+    let insts = function.blocks[block].insts.iter();
+    let windows =
+        insts.filter_map(|inst| function.fixed.get(inst)?.window).map(|(_, count)| i32::from(count));
+    let Some(widest) = windows.max() else { return 0 };
+    let across = live.live_out[block.index()].iter().map(|v| function.values[v]);
+    across.filter(|data| data.file == File::R).map(|data| i32::from(data.words)).sum::<i32>() + widest
+}
