@@ -307,7 +307,7 @@ pub struct Guard {
 }
 
 /// An instruction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct InstData {
     /// Its operation.
     pub op: Op,
@@ -323,11 +323,36 @@ pub struct InstData {
     pub at: u32,
 }
 
+/// By slices: the vectors would clone one element after the other.
+impl Clone for InstData {
+    fn clone(&self) -> InstData {
+        InstData {
+            op: self.op,
+            modifiers: SmallVec::from_slice(&self.modifiers),
+            results: SmallVec::from_slice(&self.results),
+            args: SmallVec::from_slice(&self.args),
+            guard: self.guard.as_ref().map(|guard| Guard {
+                predicate: guard.predicate,
+                negated: guard.negated,
+                else_values: SmallVec::from_slice(&guard.else_values),
+            }),
+            at: self.at,
+        }
+    }
+}
+
 impl InstData {
     /// An operation without guard, modifiers and PTX offset.
     pub fn new(op: Op, results: &[Value], args: &[Arg]) -> InstData {
         let modifiers = SmallVec::new();
-        InstData { op, modifiers, results: results.into(), args: args.into(), guard: None, at: 0 }
+        InstData {
+            op,
+            modifiers,
+            results: SmallVec::from_slice(results),
+            args: SmallVec::from_slice(args),
+            guard: None,
+            at: 0,
+        }
     }
 
     /// An MMA that a warpgroup starts and does not wait for.
@@ -485,6 +510,9 @@ pub struct Function {
     /// Words of constant bank 0 that uniform registers hold from the prologue on: offset and register, by offset. An
     /// [`Arg::Const`] of such a word is emitted as the register.
     pub uniform_constants: Vec<(u32, u8)>,
+    /// Blocks that threads of a warp may run while others of it are elsewhere, by number: the uniform registers of values
+    /// that are defined there are not those of others.
+    pub apart: Vec<Block>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
     /// Does the stack pointer move while the function runs (`alloca`)?

@@ -14,7 +14,7 @@
 
 use ori::divergence::region;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Terminator};
+use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Terminator, Value};
 
 pub struct ConvergentLoop {
     /// The only edge into the loop comes from here.
@@ -50,37 +50,84 @@ impl ConvergentLoop {
     }
 }
 
-/// The blocks that some threads of a warp run while others, with which they never reconverge, run code that writes
-/// uniform registers, too.
+/// The blocks that some threads of a warp run while others, with which they never reconverge, run other code, if some of
+/// them read or write uniform registers that the others write.
 pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
     let mut permanently_divergent = vec![false; function.blocks.len()];
     let writers: Vec<bool> = function.blocks.keys().map(|b| writes_uniform(function, b)).collect();
     if !writers.contains(&true) {
         return permanently_divergent;
     }
-    // What follows a block that is permanently divergent is so, too.
-    for &branch in &cfg.order {
+    let touchers: Vec<bool> = function.blocks.keys().map(|b| touches_uniform(function, b)).collect();
+    for branch in parting_branches(function, cfg, divergence) {
+        // What follows a block that is permanently divergent is so, too.
         if permanently_divergent[branch.index()] {
             continue;
         }
-        let Terminator::Branch { predicate, uniform: false, .. } = function.blocks[branch].end else {
-            continue;
-        };
-        if !divergence.varies(predicate) || region(function, cfg, branch).is_some() {
-            continue;
-        }
-        let sides: Vec<Vec<Block>> = cfg.succs[branch.index()]
-            .iter()
-            .map(|side| std::iter::once(*side).chain(cfg.reachable_from(*side, None)).collect())
-            .collect();
-        if sides.iter().all(|side: &Vec<Block>| side.iter().any(|b| writers[b.index()])) {
+        let sides = sides(cfg, branch);
+        let touching = sides.iter().filter(|side| side.iter().any(|b| touchers[b.index()]));
+        let is_written = sides.iter().flatten().any(|b| writers[b.index()]);
+        if touching.count() > 1 && is_written {
             sides.iter().flatten().for_each(|b| permanently_divergent[b.index()] = true);
         }
     }
     permanently_divergent
 }
 
+/// By block: do the threads of a warp that run it run it together, with no others elsewhere that read or write uniform
+/// registers? A uniform register that is written there holds for all that read it later, if no block writes it that is
+/// not so.
+pub fn convergent_blocks(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
+    let mut convergent: Vec<bool> = function.blocks.keys().map(|b| !divergence.is_divergent(b)).collect();
+    let mut has_parted = vec![false; function.blocks.len()];
+    for branch in parting_branches(function, cfg, divergence) {
+        // All that follows is done.
+        if has_parted[branch.index()] {
+            continue;
+        }
+        let sides = sides(cfg, branch);
+        let is_idle = |side: &&Vec<Block>| side.iter().all(|b| function.blocks[*b].insts.is_empty());
+        if sides.iter().filter(|side| !is_idle(side)).count() > 1 {
+            sides
+                .iter()
+                .flatten()
+                .for_each(|b| (convergent[b.index()], has_parted[b.index()]) = (false, true));
+        }
+    }
+    convergent
+}
+
+/// The branches at which threads part for good.
+fn parting_branches<'a>(
+    function: &'a Function,
+    cfg: &'a Cfg,
+    divergence: &'a Divergence,
+) -> impl Iterator<Item = Block> + 'a {
+    let parts = |branch: &Block| match function.blocks[*branch].end {
+        Terminator::Branch { predicate, uniform: false, .. } => {
+            divergence.varies(predicate) && region(function, cfg, *branch).is_none()
+        }
+        _ => false,
+    };
+    cfg.order.iter().copied().filter(parts)
+}
+
+/// All blocks that the threads of each side of a branch may run.
+fn sides(cfg: &Cfg, branch: Block) -> Vec<Vec<Block>> {
+    let starts = cfg.succs[branch.index()].iter();
+    starts.map(|side| std::iter::once(*side).chain(cfg.reachable_from(*side, None)).collect()).collect()
+}
+
 pub fn writes_uniform(function: &Function, block: Block) -> bool {
     let results = function.blocks[block].insts.iter().flat_map(|i| &function.insts[*i].results);
-    results.into_iter().any(|v| matches!(function.values[*v].file, File::UR | File::UP))
+    results.into_iter().any(|v| is_uniform(function, *v))
+}
+
+fn touches_uniform(function: &Function, block: Block) -> bool {
+    let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    writes_uniform(function, block) || insts.any(|data| data.uses().any(|v| is_uniform(function, v)))
+}
+
+fn is_uniform(function: &Function, value: Value) -> bool {
+    matches!(function.values[value].file, File::UR | File::UP)
 }

@@ -39,6 +39,8 @@ pub struct Access {
     pub space: Space,
     /// The register of the address: a value, the stack pointer or zero; `None` if it is not known.
     pub base: Option<Arg>,
+    /// A general register that is added to it, where the base is a uniform one.
+    pub index: Option<Arg>,
     pub offset: i64,
     pub bytes: i64,
 }
@@ -107,7 +109,7 @@ pub enum Motion {
 impl Access {
     /// Some bytes of a state space.
     const fn anywhere(space: Space) -> Access {
-        Access { space, base: None, offset: 0, bytes: 16 }
+        Access { space, base: None, index: None, offset: 0, bytes: 16 }
     }
 }
 
@@ -123,7 +125,7 @@ impl Ordering {
 
 impl Effects {
     /// No effects: it may be anywhere between its operands and its uses.
-    const NONE: Effects = Effects {
+    pub const NONE: Effects = Effects {
         memory: Memory::None,
         orders: None,
         convergence: Convergence::Thread,
@@ -212,7 +214,8 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
     use Scope::{Cluster, Cta, Gpu, System, Warp};
     use sass::Op::*;
     let has = |m: M| data.modifiers.contains(&m);
-    let scope = match () {
+    // Asked for by a few operations only: most have no order.
+    let scope = || match () {
         () if has(M::SYS) || has(M::STRONG_SYS) || has(M::MMIO_SYS) => System,
         () if has(M::GPU) || has(M::STRONG_GPU) => Gpu,
         () if has(M::WARP) => Warp,
@@ -221,15 +224,15 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
     let one_space = |of: Ordering| Ordering { shared: !has(M::G), global: !has(M::S), ..of };
     let all = |scope: Scope, direction: Direction| Some(Ordering::all(scope, direction));
     let op = match data.op {
-        Op::Pseudo(Pseudo::MemoryFence) => return Some(one_space(Ordering::all(scope, Both))),
+        Op::Pseudo(Pseudo::MemoryFence) => return Some(one_space(Ordering::all(scope(), Both))),
         Op::Pseudo(Pseudo::Landed) => return all(Cta, Both),
         Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => return all(System, Both),
         Op::Pseudo(_) | Op::Generic(_) => return None,
         Op::Machine(op) => op,
     };
     match op {
-        MEMBAR | ATOM => all(scope, Both),
-        ATOMG | RED | REDG => Some(Ordering { shared: false, ..Ordering::all(scope, Both) }),
+        MEMBAR | ATOM => all(scope(), Both),
+        ATOMG | RED | REDG => Some(Ordering { shared: false, ..Ordering::all(scope(), Both) }),
         ATOMS => Some(Ordering { global: false, ..Ordering::all(Cta, Both) }),
         BAR | SYNCS | LDGSTS | LDGDEPBAR | DEPBAR | ARRIVES | STAS | REDAS => all(Cta, Both),
         WARPGROUP => all(Cta, Both),
@@ -242,7 +245,7 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
         PREEXIT => all(Gpu, Release),
         NANOSLEEP => all(Warp, Both),
         LDG | LDS | LD | LDSM | STG | STS | ST | STSM => {
-            access(data, op).is_none().then(|| Ordering::all(scope, Both))
+            access(data, op).is_none().then(|| Ordering::all(scope(), Both))
         }
         _ => is_bulk(op).then(|| Ordering::all(Cluster, Both)),
     }
@@ -286,11 +289,12 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
         // Each thread has the address of a row.
         _ if matches!(op, LDSM | STSM) => None,
         // A sum of two registers.
-        _ if matches!(op, LDS | STS | LDL | STL) && at > 0 => None,
+        _ if matches!(op, LDL | STL) && at > 0 => None,
         Arg::Use(_) | Arg::Stack | Arg::Zero(_) => Some(base),
         _ => None,
     };
-    Some(Access { space, base, offset, bytes })
+    let index = data.args.first().copied().filter(|_| matches!(op, LDS | STS) && at > 0);
+    Some(Access { space, base, index, offset, bytes })
 }
 
 /// Has it an address of a register and an offset, which a sum may become part of?

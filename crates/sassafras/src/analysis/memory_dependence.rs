@@ -16,7 +16,7 @@ impl Access {
         if self.space != other.space && self.space != Generic && other.space != Generic {
             return false;
         }
-        let same_base = self.base.is_some() && self.base == other.base;
+        let same_base = self.base.is_some() && (self.base, self.index) == (other.base, other.index);
         let overlap = self.offset < other.offset + other.bytes && other.offset < self.offset + self.bytes;
         !same_base || overlap
     }
@@ -63,6 +63,14 @@ impl Effects {
             || second.motion == Motion::Barrier
             || convergence_order(first, second)
             || memory_order(first, second)
+    }
+
+    /// Does it stay in order with others only that are not of this kind? It reads memory at most, and takes part with
+    /// its registers alone.
+    pub fn is_passive(&self) -> bool {
+        let is_alone = matches!(self.convergence, Convergence::Thread | Convergence::Matrix);
+        let reads = matches!(self.memory, Memory::None | Memory::Read(_));
+        is_alone && reads && self.orders.is_none() && self.motion == Motion::Free
     }
 
     /// Of two that stay in order: does everything that must come before the second come before the first as well?

@@ -7,6 +7,7 @@
 //! Afterwards the value has aligned contiguous registers, and every displaced value can be reloaded. A choice scans all
 //! windows of the file; with evictions each owner's next use is looked up by binary search.
 
+use super::reg_set::RegSet;
 use super::{Allocator, AttemptError, NextUse, uses};
 use ori::entity::Entity;
 use ori::{File, Value};
@@ -50,6 +51,7 @@ impl Allocator<'_> {
         let data = self.function.values[value];
         let window = usize::from(reg)..usize::from(reg) + usize::from(data.words);
         self.files[self.file(data.file)].fits(reg, data.words)
+            && self.may_share(value, window.clone())
             && self.precolored.reg(value).is_none_or(|fixed| fixed == reg)
             && !self.conflicts_with_precolored(value, window)
     }
@@ -60,53 +62,88 @@ impl Allocator<'_> {
 
     /// A free register for a value: one without conflicts with precolored values, if possible.
     pub(super) fn free_reg(&self, value: Value) -> Option<u8> {
-        self.conflict_free_reg(value).or_else(|| self.free_windows(value).next().map(|w| w.start as u8))
+        let data = self.function.values[value];
+        let regs = &self.files[self.file(data.file)];
+        self.conflict_free_reg(value).or_else(|| regs.first_window(data.words, self.free_regs(value)))
     }
 
     /// A free register that no precolored value needs in the live range of this one.
     pub(super) fn conflict_free_reg(&self, value: Value) -> Option<u8> {
-        let file = self.function.values[value].file;
-        let mut conflict_free =
-            self.free_windows(value).filter(|w| !self.conflicts_with_precolored(value, w.clone()));
-        let first = conflict_free.next()?;
-        let all = std::iter::once(first.clone()).chain(conflict_free);
-        let contended = self.contended_regs(value);
-        let is_reserved = |w: &std::ops::Range<usize>| {
-            self.is_reserved_for_pack(file, w) || contended.contains_any(w.clone())
-        };
-        let mut unreserved = all.filter(|w| !is_reserved(w)).peekable();
-        let first_fit = unreserved.peek().cloned().unwrap_or(first);
-        let uncontended = match self.hints.is_read_late(value) {
-            true => unreserved.find(|w| w.end <= self.code.registers as usize && !self.is_latch_write(w)),
-            false => None,
-        };
-        let is_read = file == File::R && uncontended.is_none() && self.is_being_read(&first_fit);
-        let unread = if is_read { unreserved.find(|w| self.is_unread(w)) } else { None };
-        Some(uncontended.or(unread).unwrap_or(first_fit).start as u8)
-    }
-
-    /// Did a memory access read registers a moment ago? It reads them some time after issue, and a write waits for that.
-    fn is_being_read(&self, window: &std::ops::Range<usize>) -> bool {
-        let distance = u64::from(self.tuning.regalloc_read_distance);
-        let reads = self.late_reads.get(window.clone()).into_iter().flatten();
-        { reads }.any(|read| *read > 0 && self.tick - read < distance)
-    }
-
-    /// Is a window as good as the first one but for reads? One beyond the registers so far costs no occupancy within a
-    /// register goal; where few are free, tuples and moves need them.
-    fn is_unread(&self, window: &std::ops::Range<usize>) -> bool {
-        let has_room = || {
-            let regs = &self.files[self.file(File::R)];
-            let free = (0..regs.limit()).filter(|r| regs.is_free(*r)).count();
-            self.spill_free && free >= self.tuning.regalloc_read_reserve as usize
-        };
-        !self.is_being_read(window) && (window.end <= self.code.registers as usize || has_room())
-    }
-
-    pub(super) fn free_windows(&self, value: Value) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         let data = self.function.values[value];
         let regs = &self.files[self.file(data.file)];
-        regs.windows(data.words).filter(|w| w.clone().all(|p| regs.is_free(p)))
+        let free = self.free_regs(value).without(self.precolored_conflicts(value));
+        let first = regs.first_window(data.words, free)?;
+        let unreserved = free.without(self.reserved_for_packs(data.file)).without(self.contended_regs(value));
+        let Some(first_fit) = regs.first_window(data.words, unreserved) else { return Some(first) };
+        let uncontended = match self.hints.is_read_late(value) {
+            true => {
+                let used = RegSet::range(0..self.code.registers as usize);
+                let outside = RegSet::range(0..256).without(used);
+                regs.first_window(data.words, unreserved.without(outside).without(self.latch_writes()))
+            }
+            false => None,
+        };
+        let unread = || self.unread_reg(value, unreserved, first_fit);
+        Some(uncontended.or_else(unread).unwrap_or(first_fit))
+    }
+
+    /// A free register that no memory access read a moment ago, if the first one was: accesses read registers some time
+    /// after issue, and a write waits for that. One beyond the registers so far costs no occupancy within a register
+    /// goal; where few are free, tuples and moves need them.
+    fn unread_reg(&self, value: Value, free: RegSet, first_fit: u8) -> Option<u8> {
+        let data = self.function.values[value];
+        let regs = &self.files[self.file(data.file)];
+        let window = RegSet::of(first_fit, data.words.into());
+        if data.file != File::R || !window.iter().any(|reg| self.is_being_read(reg)) {
+            return None;
+        }
+        let mut unread = free;
+        let used = (0..self.code.registers).map(|reg| reg as u8).filter(|reg| self.is_being_read(*reg));
+        used.for_each(|reg| unread.remove(RegSet::of(reg, 1)));
+        let has_room =
+            self.spill_free && regs.free().iter().count() >= self.tuning.regalloc_read_reserve as usize;
+        if !has_room {
+            unread.remove(RegSet::range(self.code.registers as usize..256));
+        }
+        regs.first_window(data.words, unread)
+    }
+
+    fn is_being_read(&self, reg: u8) -> bool {
+        let read = self.late_reads.get(usize::from(reg)).copied().unwrap_or(0);
+        read > 0 && self.tick - read < u64::from(self.tuning.regalloc_read_distance)
+    }
+
+    /// The registers that precolored values have somewhere in the live range of a value.
+    fn precolored_conflicts(&self, value: Value) -> RegSet {
+        match self.function.values[value].file {
+            File::R => self.precolored.conflicts(value),
+            _ => RegSet::default(),
+        }
+    }
+
+    /// The free registers that a value may have.
+    fn free_regs(&self, value: Value) -> RegSet {
+        self.files[self.file(self.function.values[value].file)].free().without(self.foreign_regs(value))
+    }
+
+    /// Registers that others have had and that this value may not share with them: uniform ones, if one of the values is of
+    /// [`ori::Function::apart`] and the other is not.
+    fn foreign_regs(&self, value: Value) -> RegSet {
+        match self.function.values[value].file {
+            File::UR if !self.function.apart.is_empty() => {
+                self.uniform_owners[usize::from(!self.is_apart(value))]
+            }
+            _ => RegSet::default(),
+        }
+    }
+
+    pub(super) fn may_share(&self, value: Value, window: std::ops::Range<usize>) -> bool {
+        !self.foreign_regs(value).contains_any(window)
+    }
+
+    pub(super) fn is_apart(&self, value: Value) -> bool {
+        let block = self.def_block.get(value.index()).copied().flatten();
+        block.is_some_and(|block| self.function.apart.binary_search(&block).is_ok())
     }
 
     /// A register for a value: a free one, or one that is vacated.
@@ -124,9 +161,10 @@ impl Allocator<'_> {
         }
         let regs = &self.files[index];
         // Uniform registers and barriers are never moved.
-        let is_movable = matches!(data.file, File::R | File::P) && (0..regs.len()).any(|p| regs.is_free(p));
+        let is_movable = matches!(data.file, File::R | File::P) && !regs.free().is_empty();
         let best = regs
             .windows(data.words)
+            .filter(|w| self.may_share(value, w.clone()))
             .filter_map(|w| Some((self.eviction_cost(index, w.clone(), is_movable)?, w)))
             .min_by_key(|(c, w)| (*c, w.start));
         let (_, window) = best.ok_or(AttemptError::OutOfRegisters(data.file))?;
@@ -184,22 +222,15 @@ impl Allocator<'_> {
     ) -> Option<u8> {
         let regs = &self.files[file];
         let words = self.function.values[value].words;
-        let disjoint =
-            |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.end <= b.start || b.end <= a.start;
-        let is_pending = |w: &std::ops::Range<usize>| {
-            let of = |v: Value| self.function.values[v];
-            let mut here = self.pending_reads.iter().filter(|(v, _)| of(*v).file == regs.file());
-            here.any(|(v, at)| {
-                !disjoint(w, &(usize::from(*at)..usize::from(*at) + usize::from(of(*v).words)))
-            })
-        };
-        let usable = |w: &std::ops::Range<usize>| {
-            disjoint(w, window) && w.clone().all(|p| regs.is_free(p)) && !is_pending(w)
-        };
-        let conflict_free =
-            |w: &std::ops::Range<usize>| usable(w) && !self.conflicts_with_precolored(value, w.clone());
-        let found = regs.windows(words).find(conflict_free).or_else(|| regs.windows(words).find(usable));
-        found.map(|w| w.start as u8)
+        let mut usable = regs.free().without(RegSet::range(window.clone()));
+        for (pending, at) in &self.pending_reads {
+            let data = self.function.values[*pending];
+            if data.file == regs.file() {
+                usable.remove(RegSet::of(*at, data.words.into()));
+            }
+        }
+        let conflict_free = usable.without(self.precolored_conflicts(value));
+        regs.first_window(words, conflict_free).or_else(|| regs.first_window(words, usable))
     }
 
     /// The distance to the next use of a value, in instructions.

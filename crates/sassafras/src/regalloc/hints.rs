@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Values that are live where such a value is defined avoid the register that it wants: the first word of a pack that
-//! gets a register reserves a window for the whole tuple within the block, and the registers of a loop's parameters are
+//! gets a register reserves a window for the whole tuple within the block, also where words reach the pack as parameters
+//! of its block (fragments that one iteration loads and the next one multiplies), and the registers of a loop's parameters are
 //! reserved for their next values within the loop. Values that live across a routine avoid what it clobbers. Hints are
 //! preferences only: correctness never depends on them.
 //!
@@ -23,9 +24,10 @@
 
 use super::Allocator;
 use super::calls::routine_calls;
+use super::facts::Killed;
 use super::reg_set::RegSet;
 use ori::entity::Entity;
-use ori::liveness::{Liveness, ValueSet};
+use ori::liveness::{Liveness, ScratchSet, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, InstData, LoopForest, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
 use sass::Class;
@@ -91,6 +93,7 @@ impl Hints {
             registers.into_iter().for_each(|registers| hints.clobbered.add(registers));
             live.live_out[block.index()].iter().for_each(|v| hints.across_routines.insert(v));
         }
+        let mut live_now = ScratchSet::new(function.values.len());
         for &block in cfg.order.iter().rev() {
             for edge in function.blocks[block].end.edges() {
                 let is_back = rpo_index[edge.to.index()] <= rpo_index[block.index()];
@@ -101,7 +104,7 @@ impl Hints {
                     }
                 }
             }
-            hints.propagate(function, block, live);
+            hints.propagate(function, block, live, &mut live_now);
         }
         hints
     }
@@ -109,9 +112,9 @@ impl Hints {
     /// The words of a pack that die there get their hints. An operand that dies where a value with a hint is defined gets
     /// that hint, too: the result can take over its register, whatever else is live by then. The source of an unpack gets
     /// the hint that its words have in common.
-    fn propagate(&mut self, function: &Function, block: Block, live: &Liveness) {
-        let mut live_now = live.live_out[block.index()].to_set(function.values.len());
-        function.blocks[block].end.uses().for_each(|v| live_now.insert(v));
+    fn propagate(&mut self, function: &Function, block: Block, live: &Liveness, live_now: &mut ScratchSet) {
+        live_now.set(&live.live_out[block.index()], function.values.len());
+        function.blocks[block].end.uses().for_each(|v| _ = live_now.insert(v));
         for inst in function.blocks[block].insts.iter().rev().map(|i| &function.insts[*i]) {
             let is_killed = |v: &Value| !live_now.contains(*v);
             // Windows for packs are reserved in one block.
@@ -139,7 +142,7 @@ impl Hints {
                 },
                 _ => {}
             }
-            inst.uses().for_each(|v| live_now.insert(v));
+            inst.uses().for_each(|v| _ = live_now.insert(v));
         }
     }
 
@@ -190,6 +193,18 @@ impl Hints {
         words.iter().enumerate().all(in_order).then_some(hint)
     }
 
+    /// The pack that a parameter is a word of, itself or through other parameters, and the place there.
+    fn pack_of_param(&self, param: Value, depth: u32) -> Option<(Value, u8)> {
+        let mut param = param;
+        for _ in 0..depth {
+            match self.by_value[param.index()]? {
+                Hint::Packed { whole, offset, reserves } => return reserves.then_some((whole, offset)),
+                Hint::Param { param: next, .. } => param = next,
+            }
+        }
+        None
+    }
+
     /// The parameter that a value is an argument of.
     pub fn param(&self, value: Value) -> Option<Value> {
         match self.by_value[value.index()]? {
@@ -207,7 +222,7 @@ impl Hints {
     }
 
     /// The values that each instruction of a block kills.
-    pub fn set_deaths(&mut self, block: Block, killed: &[Vec<Value>]) {
+    pub fn set_deaths(&mut self, block: Block, killed: &[Killed]) {
         if !self.next_values.is_empty() {
             for (position, killed) in killed.iter().enumerate() {
                 killed.iter().for_each(|v| self.death[v.index()] = (Some(block), position as u32));
@@ -264,15 +279,21 @@ impl Allocator<'_> {
         }
     }
 
-    pub(super) fn is_latch_write(&self, window: &Range<usize>) -> bool {
-        self.hints.latch_writes.iter().any(|w| w.start < window.end && window.start < w.end)
+    pub(super) fn latch_writes(&self) -> RegSet {
+        let mut all = RegSet::default();
+        self.hints.latch_writes.iter().for_each(|window| all.add(RegSet::range(window.clone())));
+        all
     }
 
-    /// Is a window reserved for the result of a pack?
-    pub(super) fn is_reserved_for_pack(&self, file: File, window: &Range<usize>) -> bool {
-        let here =
-            self.hints.pending_packs.iter().filter(|(whole, _)| self.function.values[*whole].file == file);
-        { here }.any(|(_, pack_reg)| pack_reg.start < window.end && window.start < pack_reg.end)
+    /// The registers that are reserved for the results of packs.
+    pub(super) fn reserved_for_packs(&self, file: File) -> RegSet {
+        let mut all = RegSet::default();
+        for (whole, window) in &self.hints.pending_packs {
+            if self.function.values[*whole].file == file {
+                all.add(RegSet::range(window.clone()));
+            }
+        }
+        all
     }
 
     /// Reserves the registers of a loop's parameters for their next values.
@@ -361,23 +382,52 @@ impl Allocator<'_> {
     pub(super) fn hinted_reg(&mut self, value: Value) -> Option<u8> {
         let fits = |a: &Self, reg: u8| a.is_available(value, reg).then_some(reg);
         match self.hints.by_value[value.index()]? {
-            Hint::Param { param, .. } => self.target_reg(param).and_then(|reg| fits(self, reg)),
+            Hint::Param { param, .. } => match self.target_reg(param) {
+                Some(reg) => fits(self, reg),
+                None => {
+                    let (whole, offset) = self.hints.pack_of_param(param, self.tuning.regalloc_hint_depth)?;
+                    self.reg_in_new_window(value, whole, offset)
+                }
+            },
             Hint::Packed { whole, offset, reserves } => {
                 if let Some(reg) = self.hints.target_reg[whole.index()] {
                     return fits(self, reg.checked_add(offset)?);
                 }
                 // The other words of the window may be free only later.
                 let wanted = self.target_reg(whole).and_then(|reg| fits(self, reg.checked_add(offset)?));
-                if wanted.is_some() || !reserves {
-                    return wanted;
+                match wanted.is_some() || !reserves {
+                    true => wanted,
+                    false => self.reg_in_new_window(value, whole, offset),
                 }
-                let window = self.free_reg(whole)?;
-                self.hints.target_reg[whole.index()] = Some(window);
-                let words = usize::from(self.function.values[whole].words);
-                self.hints.pending_packs.push((whole, usize::from(window)..usize::from(window) + words));
-                fits(self, window + offset)
             }
         }
+    }
+
+    /// Chooses and reserves a window for the result of a pack. Returns the register of the first word that gets one.
+    fn reg_in_new_window(&mut self, value: Value, whole: Value, offset: u8) -> Option<u8> {
+        let window = self.free_reg(whole)?;
+        self.hints.target_reg[whole.index()] = Some(window);
+        let words = usize::from(self.function.values[whole].words);
+        self.hints.pending_packs.push((whole, usize::from(window)..usize::from(window) + words));
+        let reg = window.checked_add(offset)?;
+        self.is_available(value, reg).then_some(reg)
+    }
+
+    /// May a parameter of a loop have this register, or would the pack that it is a word of then take moves in each
+    /// iteration? The first word that is asked for chooses the window, if the rest of it is free.
+    pub(super) fn suits_pack(&mut self, param: Value, reg: u8) -> bool {
+        let Some(Hint::Packed { whole, offset, reserves: true }) = self.hints.by_value[param.index()] else {
+            return true;
+        };
+        let Some(window) = reg.checked_sub(offset) else { return false };
+        if let Some(chosen) = self.target_reg(whole) {
+            return chosen == window;
+        }
+        let fits = self.is_available(whole, window);
+        if fits {
+            self.hints.target_reg[whole.index()] = Some(window);
+        }
+        fits
     }
 
     /// The register that copies to a target want: its own, or the one that it wants itself.
@@ -401,6 +451,7 @@ impl Allocator<'_> {
 pub fn loop_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> FxHashMap<Block, u32> {
     let loops = LoopForest::new(cfg);
     let mut by_loop = FxHashMap::default();
+    let mut live_now = ScratchSet::new(function.values.len());
     let words = |v: Value| {
         let data = function.values[v];
         if data.file == File::R { u32::from(data.words) } else { 0 }
@@ -408,7 +459,7 @@ pub fn loop_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> FxHash
     for &block in &cfg.order {
         if let Some(id) = loops.innermost(block) {
             let most: &mut u32 = by_loop.entry(loops.get(id).header).or_default();
-            *most = (*most).max(pressure(function, live, block, &words));
+            *most = (*most).max(pressure(function, live, block, &words, &mut live_now));
         }
     }
     // Inner loops first: each is part of the one around it.
@@ -422,23 +473,28 @@ pub fn loop_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> FxHash
     by_loop
 }
 
-fn pressure(function: &Function, live: &Liveness, block: Block, words: &dyn Fn(Value) -> u32) -> u32 {
+fn pressure(
+    function: &Function,
+    live: &Liveness,
+    block: Block,
+    words: &dyn Fn(Value) -> u32,
+    live_now: &mut ScratchSet,
+) -> u32 {
     let data = &function.blocks[block];
-    let mut live_now = live.live_out[block.index()].to_set(function.values.len());
-    data.end.uses().for_each(|v| live_now.insert(v));
-    let mut now: u32 = live_now.iter().map(words).sum();
+    let at_end = &live.live_out[block.index()];
+    live_now.set(at_end, function.values.len());
+    let mut now: u32 = at_end.iter().map(words).sum();
+    now += data.end.uses().filter(|v| live_now.insert(*v)).map(words).sum::<u32>();
     let mut most = now;
     for inst in data.insts.iter().rev() {
         let inst = &function.insts[*inst];
         for v in &inst.results {
-            if live_now.contains(*v) {
-                live_now.remove(*v);
+            if live_now.remove(*v) {
                 now -= words(*v);
             }
         }
         for v in inst.uses() {
-            if !live_now.contains(v) {
-                live_now.insert(v);
+            if live_now.insert(v) {
                 now += words(v);
             }
         }

@@ -86,7 +86,7 @@ pub use facts::{is_early_clobber, undefined, uses_stack};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
-use ori::liveness::{Liveness, ValueSet};
+use ori::liveness::{Liveness, ScratchSet, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Value};
 use precolor::Precoloring;
 pub use reg_file::Limits;
@@ -257,11 +257,15 @@ struct Allocator<'a> {
     def_position: Vec<u32>,
     hints: Hints,
     precolored: Precoloring,
+    /// The uniform registers that values have had: those outside of [`Function::apart`], and those of it.
+    uniform_owners: [RegSet; 2],
     next_use: Option<NextUse>,
     /// The maximal register pressure of each loop by its header, in words of R.
     loop_pressure: Option<FxHashMap<Block, u32>>,
     /// Registers that no value may have: see [`calls::reserved`].
     reserved: RegSet,
+    /// How the function is called, if it is no kernel.
+    own: Option<Convention>,
     /// The position of each block in reverse post-order.
     rpo_index: Vec<u32>,
     /// The current block, the position in it, and the uses in it.
@@ -285,6 +289,7 @@ struct Allocator<'a> {
     spill_via_r: Vec<Value>,
     /// A file in which moves lacked a scratch register.
     needs_scratch: Option<File>,
+    scratch: ScratchSet,
     /// The code of the current block.
     emitted: Vec<MachInst>,
     entry_regs: Vec<Snapshot>,
@@ -324,6 +329,7 @@ impl<'a> Allocator<'a> {
             limits,
             spill_free,
             block_limits,
+            uniform_owners: [RegSet::default(); 2],
             files,
             assigned: vec![None; values],
             locked: Vec::new(),
@@ -337,6 +343,7 @@ impl<'a> Allocator<'a> {
             next_use: None,
             loop_pressure: None,
             reserved: calls::reserved(function, &limits),
+            own: Convention::own(function),
             rpo_index,
             block: Function::ENTRY,
             position: 0,
@@ -350,6 +357,7 @@ impl<'a> Allocator<'a> {
             late_reads: vec![0; usize::from(u8::MAX) + 1],
             spill_via_r: Vec::new(),
             needs_scratch: None,
+            scratch: ScratchSet::new(values),
             emitted: Vec::new(),
             entry_regs: vec![Vec::new(); blocks],
             exit_regs: vec![Vec::new(); blocks],
@@ -401,7 +409,8 @@ impl<'a> Allocator<'a> {
         self.enter_block(block)?;
         self.collect_latch_writes(block);
         let data = &self.function.blocks[block];
-        let mut last_uses = last_uses(self.function, block, &self.live.live_out[block.index()]);
+        let live_out = &self.live.live_out[block.index()];
+        let mut last_uses = last_uses(self.function, block, live_out, &mut self.scratch);
         self.dead_words = std::mem::take(&mut last_uses.words);
         self.hints.set_deaths(block, &last_uses.at);
         for param in data.params.iter().filter(|p| last_uses.unused.contains(p)) {
@@ -428,6 +437,10 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[value];
         let file = self.file(data.file);
         self.files[file].take(reg, data.words, value);
+        if data.file == File::UR {
+            let is_apart = self.is_apart(value);
+            self.uniform_owners[usize::from(is_apart)].add(RegSet::of(reg, data.words.into()));
+        }
         self.assigned[value.index()] = Some(reg);
         (0..data.words).for_each(|w| self.code.touch(data.file, reg + w));
     }
