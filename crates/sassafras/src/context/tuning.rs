@@ -183,7 +183,7 @@ tuning! {
     /// The expected latency of shared memory.
     sched_shared_latency = 30, "cycles", "judgment: about that of a load without bank conflicts";
     /// The expected latency of LDSM.
-    sched_matrix_load_latency = 64, "cycles", "judgment: after a barrier eight warps queue up, four passes for each fragment; the first use in CUTLASS's loops as ptxas compiles them comes 40 to 280 cycles later";
+    sched_matrix_load_latency = 30, "cycles", "that of shared memory; 64 puts LDSM as far ahead in CUTLASS's loops as ptxas does, but spills where registers are short";
     /// The expected latency of special registers, barrier results and late uniform results.
     sched_special_latency = 40, "cycles", "judgment";
     /// The expected latency of the FP64 unit where it varies.
