@@ -4,7 +4,7 @@
 //! those on the other still need. A convergent loop is a loop with its preheader, if
 //!
 //! * the threads of a warp that reach it run all of it convergently, up to the last of them that leaves or exits;
-//! * those that went elsewhere for good write no uniform registers there;
+//! * those that went elsewhere for good write no uniform registers there, nor do functions that they call;
 //! * no block runs between the preheader and the loop.
 //!
 //! So a word that a thread has in the preheader is what `R2UR` gives all through the loop, and a uniform register that
@@ -14,7 +14,7 @@
 
 use ori::divergence::region;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Terminator};
+use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Op, Pseudo, Terminator};
 
 pub struct ConvergentLoop {
     /// The only edge into the loop comes from here.
@@ -54,7 +54,12 @@ impl ConvergentLoop {
 /// uniform registers, too.
 pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
     let mut permanently_divergent = vec![false; function.blocks.len()];
-    let writers: Vec<bool> = function.blocks.keys().map(|b| writes_uniform(function, b)).collect();
+    // What is clobbered is rematerialized in the block that reads it: each reader writes then.
+    let rematerializes = is_clobbered_by_a_block(function, cfg, divergence);
+    let writes = |b: Block| {
+        writes_uniform(function, b) || calls(function, b) || rematerializes && reads_uniform(function, b)
+    };
+    let writers: Vec<bool> = function.blocks.keys().map(writes).collect();
     if !writers.contains(&true) {
         return permanently_divergent;
     }
@@ -78,6 +83,23 @@ pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Diverg
         }
     }
     permanently_divergent
+}
+
+/// Does a block clobber uniform registers of other threads of the warp, or may a function that it calls?
+pub fn is_clobbered_by_a_block(function: &Function, cfg: &Cfg, divergence: &Divergence) -> bool {
+    let clobbers =
+        |b: &Block| calls(function, *b) || divergence.is_divergent(*b) && writes_uniform(function, *b);
+    cfg.order.iter().any(clobbers)
+}
+
+fn calls(function: &Function, block: Block) -> bool {
+    let is_call = |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
+    function.blocks[block].insts.iter().any(|i| is_call(function.insts[*i].op))
+}
+
+fn reads_uniform(function: &Function, block: Block) -> bool {
+    let mut uses = function.blocks[block].insts.iter().flat_map(|i| function.insts[*i].uses());
+    uses.any(|v| function.values[v].file == File::UR)
 }
 
 pub fn writes_uniform(function: &Function, block: Block) -> bool {

@@ -87,8 +87,8 @@ fn split_at_waits(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -
     for &block in
         cfg.order.iter().filter(|b| divergence.is_divergent(**b) || permanently_divergent[b.index()])
     {
-        let mut block = block;
-        while let Some(at) = live_across_wait(function, block) {
+        let (mut block, others_run) = (block, permanently_divergent[block.index()]);
+        while let Some(at) = live_across_wait(function, block, others_run) {
             let rest = function.block();
             function.blocks[rest].insts = function.blocks[block].insts.split_off(at);
             let jump = Terminator::Jump(Edge { to: rest, args: Vec::new() });
@@ -101,19 +101,20 @@ fn split_at_waits(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -
     found
 }
 
-/// The position after the first wait of a block that a uniform register may be live across.
-fn live_across_wait(function: &Function, block: Block) -> Option<usize> {
+/// The position after the first wait of a block that a uniform register may be live across. `others_run`: threads that
+/// never come there may run meanwhile, before they exit.
+fn live_across_wait(function: &Function, block: Block, others_run: bool) -> Option<usize> {
     let insts = &function.blocks[block].insts;
     let is = |at: usize, op: Name| insts.get(at).is_some_and(|i| function.insts[*i].op == Op::Machine(op));
     let reads = |i: &Inst| function.insts[*i].uses().any(|v| is_uniform(function, v));
     let last = insts.iter().rposition(reads)?;
     (1..=last).find(|&next| {
         let at = next - 1;
-        // A barrier that the warp reaches convergently, by the rules of PTX: all its threads wait at this very
-        // instruction, with the same constants.
-        let aligned = is(at, Name::WARPSYNC) && is(next, Name::BAR)
-            || is(at, Name::BAR) && at > 0 && is(at - 1, Name::WARPSYNC);
-        !aligned && waits(&function.insts[insts[at]])
+        // A barrier that the warp reaches convergently, by the rules of PTX: all its threads but those that have
+        // exited wait at this very instruction, with the same constants. The two are one wait.
+        let before_barrier = is(at, Name::WARPSYNC) && is(next, Name::BAR);
+        let is_aligned = is(at, Name::BAR) && at > 0 && is(at - 1, Name::WARPSYNC);
+        !before_barrier && (others_run || !is_aligned) && waits(&function.insts[insts[at]])
     })
 }
 
@@ -130,12 +131,8 @@ fn waits(data: &InstData) -> bool {
 
 /// May uniform registers be clobbered between two blocks that a thread runs one after the other?
 fn may_be_clobbered(function: &Function, cfg: &Cfg, divergence: &Divergence) -> bool {
-    let writes = |inst: &Inst| function.insts[*inst].results.iter().any(|v| is_uniform(function, *v));
-    let calls = |inst: &Inst| matches!(function.insts[*inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
-    cfg.order.iter().any(|b| {
-        let insts = &function.blocks[*b].insts;
-        insts.iter().any(calls) || divergence.is_divergent(*b) && insts.iter().any(writes)
-    }) || convergent_loops::permanently_divergent(function, cfg, divergence).contains(&true)
+    convergent_loops::is_clobbered_by_a_block(function, cfg, divergence)
+        || convergent_loops::permanently_divergent(function, cfg, divergence).contains(&true)
 }
 
 fn is_uniform(function: &Function, value: Value) -> bool {

@@ -45,7 +45,7 @@ pub struct Data {
     /// Alias functions, with their targets.
     pub aliases: Vec<(Symbol, Symbol)>,
     /// Bytes of constant bank 3 that are taken.
-    pub constant_bytes: u32,
+    pub constant_bytes: u64,
     /// Shared memory of the module and of device functions, in an executable.
     pub shared: SharedLayout,
     /// For the linker? Then `linked_shared` has the shared variables that belong to no kernel.
@@ -137,7 +137,7 @@ impl Data {
             let home = match variable.memory {
                 Memory::Global => Home::Global(variable.name.clone()),
                 Memory::Constant => {
-                    data.constant_bytes = data.constant_bytes.max((offset + variable.size) as u32);
+                    data.constant_bytes = data.constant_bytes.max(offset.saturating_add(variable.size));
                     match relocatable {
                         true => Home::LinkedConstant(variable.name.clone()),
                         false => Home::Constant(offset as u32),
@@ -262,7 +262,8 @@ impl Data {
                     self.link_shared(&name, v.linkage, bytes, align.max(1));
                     self.homes.insert(symbol, Home::LinkedShared(name));
                 }
-                Space::Shared if v.linkage.external => {
+                // One of a known size is defined here: an executable is a whole program.
+                Space::Shared if v.linkage.external && bytes == 0 => {
                     self.homes.insert(symbol, Home::Dynamic(align));
                 }
                 Space::Shared => {

@@ -5,7 +5,7 @@ use crate::context::target::TargetMachine;
 use crate::context::{Failure, Options, plain};
 use crate::module::tools_patch;
 use crate::module::{call_graph, data, prototype};
-use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
+use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind, Variable};
 use ptx::diag::{Diagnostic, Severity};
 use ptx::{Module, ast};
 
@@ -121,12 +121,12 @@ fn is_driver_function(name: &str) -> bool {
     DRIVER_FUNCTIONS.contains(&name) || name.starts_with(DRIVER_PREFIX)
 }
 
-/// An executable is a whole program: an `.extern` variable is defined in it, with a warning.
+/// An executable is a whole program: an `.extern` variable is defined in it, with a warning. Only a shared one of unknown
+/// size isn't: that is dynamic shared memory.
 fn unresolved_variables(module: &Module) -> Vec<Diagnostic> {
+    let is_dynamic = |v: &Variable| v.space == Space::Shared && v.dims.contains(&None);
     let outside = |item: &Item| match item {
-        Item::Variable(v) if v.linkage.external && v.space != Space::Shared => {
-            Some(data::name(module, v.symbol))
-        }
+        Item::Variable(v) if v.linkage.external && !is_dynamic(v) => Some(data::name(module, v.symbol)),
         _ => None,
     };
     let text = |name: String| {
