@@ -172,7 +172,7 @@ fn answer(program: &Path, dir: &Path, target: &str, way: &[&str], output: &str) 
 }
 
 fn is_info(line: &str) -> bool {
-    line.starts_with("ptxas info")
+    line.starts_with("ptxas info") || line.contains("; info    : ")
 }
 
 /// The file's target, or the oldest that there is.
@@ -204,6 +204,7 @@ mod tests {
     #[test]
     fn information_is_no_message() {
         assert!(is_info("ptxas info    : (C7519) warpgroup.arrive is injected"));
+        assert!(is_info("ptxas t.ptx, line 9; info    : Potential out of bound access"));
         assert!(!is_info("ptxas warning : x"));
         assert!(!is_info("ptxas t.ptx, line 1; error   : x"));
     }
