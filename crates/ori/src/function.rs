@@ -307,7 +307,7 @@ pub struct Guard {
 }
 
 /// An instruction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct InstData {
     /// Its operation.
     pub op: Op,
@@ -323,11 +323,36 @@ pub struct InstData {
     pub at: u32,
 }
 
+/// By slices: the vectors would clone one element after the other.
+impl Clone for InstData {
+    fn clone(&self) -> InstData {
+        InstData {
+            op: self.op,
+            modifiers: SmallVec::from_slice(&self.modifiers),
+            results: SmallVec::from_slice(&self.results),
+            args: SmallVec::from_slice(&self.args),
+            guard: self.guard.as_ref().map(|guard| Guard {
+                predicate: guard.predicate,
+                negated: guard.negated,
+                else_values: SmallVec::from_slice(&guard.else_values),
+            }),
+            at: self.at,
+        }
+    }
+}
+
 impl InstData {
     /// An operation without guard, modifiers and PTX offset.
     pub fn new(op: Op, results: &[Value], args: &[Arg]) -> InstData {
         let modifiers = SmallVec::new();
-        InstData { op, modifiers, results: results.into(), args: args.into(), guard: None, at: 0 }
+        InstData {
+            op,
+            modifiers,
+            results: SmallVec::from_slice(results),
+            args: SmallVec::from_slice(args),
+            guard: None,
+            at: 0,
+        }
     }
 
     /// An MMA that a warpgroup starts and does not wait for.

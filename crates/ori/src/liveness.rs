@@ -55,6 +55,51 @@ impl ValueSet {
     }
 }
 
+/// A set of values that is used again and again: to clear it costs as much as was inserted since, however many values
+/// the function has.
+pub struct ScratchSet {
+    set: ValueSet,
+    /// The words of the set that are not zero, and perhaps others.
+    touched: Vec<u32>,
+}
+
+impl ScratchSet {
+    /// The empty set, for so many values.
+    pub fn new(values: usize) -> ScratchSet {
+        ScratchSet { set: ValueSet::new(values), touched: Vec::new() }
+    }
+
+    /// Adds a value; was it missing?
+    pub fn insert(&mut self, value: Value) -> bool {
+        let at = value.index() / 64;
+        let word = &mut self.set.words[at];
+        if *word == 0 {
+            self.touched.push(at as u32);
+        }
+        let before = std::mem::replace(word, *word | 1 << (value.index() % 64));
+        before != *word
+    }
+
+    /// Removes a value; was it there?
+    pub fn remove(&mut self, value: Value) -> bool {
+        let word = &mut self.set.words[value.index() / 64];
+        let before = std::mem::replace(word, *word & !(1 << (value.index() % 64)));
+        before != *word
+    }
+
+    /// Is a value in it?
+    pub fn contains(&self, value: Value) -> bool {
+        self.set.contains(value)
+    }
+
+    /// Makes it equal to a live set, of a function with so many values.
+    pub fn set(&mut self, live: &LiveSet, values: usize) {
+        self.touched.drain(..).for_each(|at| self.set.words[at as usize] = 0);
+        self.set.words.resize(values.div_ceil(64), 0);
+        live.values.iter().for_each(|v| _ = self.insert(*v));
+    }
+}
+
 /// The values that are live at one point, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveSet {
@@ -70,13 +115,6 @@ impl LiveSet {
     /// Its values in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Value> + '_ {
         self.values.iter().copied()
-    }
-
-    /// Makes `set`, of so many values, equal to it.
-    pub fn copy_to(&self, set: &mut ValueSet, values: usize) {
-        set.words.clear();
-        set.words.resize(values.div_ceil(64), 0);
-        self.values.iter().for_each(|v| set.insert(*v));
     }
 
     /// As a set of so many values that can be changed.

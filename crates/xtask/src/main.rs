@@ -76,6 +76,9 @@ cargo xtask <task>
   bench simulator                lane instructions a second (bar: 20 million)
   bench code [DIR...]            instructions of our code against those of `ptxas -O3`, in all and in innermost loops
   bench spills [DIR...]          bytes spilled with few registers against ptxas's: 300 values at once (bar: 1.5), and DIR
+  bench gpu --bundle DIR         a folder that times tests/bench, others' programs and Triton's kernels on a machine with a
+                                 GPU and nvcc, in ptxas's code and in ours: `python3 DIR/bench/run.py --help` there
+  bench gpu --report FILE.json   docs/performance.md, from what that run wrote
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
   fuzz tokens                    PTX with other tokens and statements, for the whole compiler: no panic, no internal error
   fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message

@@ -3,7 +3,9 @@
 //! PTX leaves open in which order floats are added and how precise the sums are on the way. The units add some products
 //! and the addend in one go: each term is cut off some bits below the largest one, the sum of what is left is exact, and
 //! it is cut off, not rounded, to an f32, but rounded to an f16. The largest term is the one with the largest sum of
-//! exponents; that the product of two significands may reach two makes no difference.
+//! exponents; that the product of two significands may reach two makes no difference. A sum of zeros, one that cancels and
+//! one that is too small are all +0: among 3 million sums of zeros, subnormal and edge numbers (f16, bf16 and tf32, f16 and
+//! f32 sums) an H200 gave no -0.
 //!
 //! [`Accuracy`] has the numbers of Hopper. They give the bits of an H200 for all products that it was asked about, of
 //! numbers with random digits and exponents: 7 kinds of `mma` and 7 of `wgmma`, 4,000 sums of each.
@@ -110,18 +112,21 @@ impl Accuracy {
         }
         let largest = terms.iter().filter(|term| term.significand != 0).map(|term| term.exponent).max();
         let Some(largest) = largest else {
-            // Zeros; the sum is negative if all of them are, which a significand doesn't say.
             return 0;
         };
         let unit = largest - self.fraction;
         let sum: i64 = terms.iter().map(|term| term.in_units(unit)).sum();
         let exact = Exact { negative: sum < 0, exponent: unit, significand: sum.unsigned_abs().into() };
-        if to == F16 {
-            return exact.round(to, Flow::NEAREST);
+        let bits = if to == F16 {
+            exact.round(to, Flow::NEAREST)
+        } else {
+            let cut = to.mantissa.saturating_sub(self.digits as u32);
+            exact.round(to, Flow::rounding(Rounding::Zero)) & u64::MAX << cut
+        };
+        if bits & !to.sign_bit() == 0 {
+            return 0;
         }
-        let cut = to.mantissa.saturating_sub(self.digits as u32);
-        let bits = exact.round(to, Flow::rounding(Rounding::Zero)) & u64::MAX << cut;
-        // What is too large is infinite all the same.
+        // What is too large is infinite, though it is cut off.
         let top = exact.exponent + 127 - exact.significand.leading_zeros() as i32;
         let largest = (1 << (to.exponent - 1)) - 1;
         if top > largest { bits & to.sign_bit() | to.infinity() } else { bits }
@@ -183,7 +188,7 @@ pub fn dot_integers(saturate: bool, pairs: impl Iterator<Item = (i64, i64)>, c: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arith::float::E4M3;
+    use crate::arith::float::{BF16, E4M3};
 
     fn floats(format: Format, to: Format, pairs: &[(u64, u64)], c: u64) -> u64 {
         let pairs = pairs.iter().map(|(a, b)| (Factor::new(format, *a), Factor::new(format, *b)));
@@ -212,6 +217,14 @@ mod tests {
         assert_eq!(dot_of_four(F16, row, [big, one, big, 0], 0x3800), 0);
         assert_eq!(dot_of_four(F16, [one, tiny, 0, 0], [one, one, 0, 0], 0), one);
         assert_eq!(dot_of_four(F32, [0x7c00, 0, 0, 0], [0; 4], 0), F32.nan);
+    }
+
+    #[test]
+    fn zeros_are_positive() {
+        let (tiny, minus_tiny, minus_zero) = (0x0001, 0x8001, 0x8000);
+        assert_eq!(floats(F16, F16, &[(tiny, minus_tiny)], 0), 0);
+        assert_eq!(floats(F16, F16, &[(tiny, minus_zero)], minus_zero), 0);
+        assert_eq!(floats(BF16, F32, &[(tiny, minus_tiny)], 0x8000_0000), 0);
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Ordering {
 
 impl Effects {
     /// No effects: it may be anywhere between its operands and its uses.
-    const NONE: Effects = Effects {
+    pub const NONE: Effects = Effects {
         memory: Memory::None,
         orders: None,
         convergence: Convergence::Thread,
@@ -212,7 +212,8 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
     use Scope::{Cluster, Cta, Gpu, System, Warp};
     use sass::Op::*;
     let has = |m: M| data.modifiers.contains(&m);
-    let scope = match () {
+    // Asked for by a few operations only: most have no order.
+    let scope = || match () {
         () if has(M::SYS) || has(M::STRONG_SYS) || has(M::MMIO_SYS) => System,
         () if has(M::GPU) || has(M::STRONG_GPU) => Gpu,
         () if has(M::WARP) => Warp,
@@ -221,15 +222,15 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
     let one_space = |of: Ordering| Ordering { shared: !has(M::G), global: !has(M::S), ..of };
     let all = |scope: Scope, direction: Direction| Some(Ordering::all(scope, direction));
     let op = match data.op {
-        Op::Pseudo(Pseudo::MemoryFence) => return Some(one_space(Ordering::all(scope, Both))),
+        Op::Pseudo(Pseudo::MemoryFence) => return Some(one_space(Ordering::all(scope(), Both))),
         Op::Pseudo(Pseudo::Landed) => return all(Cta, Both),
         Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => return all(System, Both),
         Op::Pseudo(_) | Op::Generic(_) => return None,
         Op::Machine(op) => op,
     };
     match op {
-        MEMBAR | ATOM => all(scope, Both),
-        ATOMG | RED | REDG => Some(Ordering { shared: false, ..Ordering::all(scope, Both) }),
+        MEMBAR | ATOM => all(scope(), Both),
+        ATOMG | RED | REDG => Some(Ordering { shared: false, ..Ordering::all(scope(), Both) }),
         ATOMS => Some(Ordering { global: false, ..Ordering::all(Cta, Both) }),
         BAR | SYNCS | LDGSTS | LDGDEPBAR | DEPBAR | ARRIVES | STAS | REDAS => all(Cta, Both),
         WARPGROUP => all(Cta, Both),
@@ -242,7 +243,7 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
         PREEXIT => all(Gpu, Release),
         NANOSLEEP => all(Warp, Both),
         LDG | LDS | LD | LDSM | STG | STS | ST | STSM => {
-            access(data, op).is_none().then(|| Ordering::all(scope, Both))
+            access(data, op).is_none().then(|| Ordering::all(scope(), Both))
         }
         _ => is_bulk(op).then(|| Ordering::all(Cluster, Both)),
     }

@@ -65,6 +65,14 @@ impl Effects {
             || memory_order(first, second)
     }
 
+    /// Does it stay in order with others only that are not of this kind? It reads memory at most, and takes part with
+    /// its registers alone.
+    pub fn is_passive(&self) -> bool {
+        let is_alone = matches!(self.convergence, Convergence::Thread | Convergence::Matrix);
+        let reads = matches!(self.memory, Memory::None | Memory::Read(_));
+        is_alone && reads && self.orders.is_none() && self.motion == Motion::Free
+    }
+
     /// Of two that stay in order: does everything that must come before the second come before the first as well?
     /// Local memory passes what orders others, unless the bytes may be the same; threads that exchange values pass fences.
     pub fn closes(first: &Effects, second: &Effects) -> bool {

@@ -15,7 +15,7 @@ use crate::context::target::TargetMachine;
 use crate::context::{Context, PassError, PassResult};
 use ori::{Arg, Change, File, Function, Inst, InstData, Op, Pseudo, Value};
 use sass::{SelectError, operands as machine};
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     legalize(function, context.machine)?;
@@ -24,8 +24,16 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 
 fn legalize(function: &mut Function, target: &TargetMachine) -> PassResult {
     for block in function.blocks.keys() {
-        let mut legal = Vec::new();
-        for inst in std::mem::take(&mut function.blocks[block].insts) {
+        let insts = std::mem::take(&mut function.blocks[block].insts);
+        let mut legal = Vec::with_capacity(insts.len());
+        for inst in insts {
+            let is_constant = |arg: &Arg| matches!(arg, Arg::Imm(_) | Arg::Const { .. });
+            if !function.insts[inst].args.iter().any(is_constant)
+                && is_legal(function, target, &function.insts[inst])
+            {
+                legal.push(inst);
+                continue;
+            }
             let mut data = function.insts[inst].clone();
             constant_second(&mut data);
             if !target.constant_operands {
@@ -169,7 +177,8 @@ fn constants_to_move(
 pub fn is_legal(function: &Function, target: &TargetMachine, data: &InstData) -> bool {
     let Op::Machine(op) = data.op else { return true };
     // Any even register will do: only the kinds matter, and that the words of a value lie side by side.
-    let mut operands: Vec<_> = operands(function, data, &mut |_, word| 2 + word).collect();
+    let mut operands: SmallVec<[sass::Operand; 8]> =
+        operands(function, data, &mut |_, word| 2 + word).collect();
     if !target.constant_operands && !loads_constants(data.op) {
         for (operand, arg) in operands[data.results.len()..].iter_mut().zip(&data.args) {
             match arg {
@@ -206,16 +215,15 @@ pub fn operands<'a>(
     data: &'a InstData,
     register: &'a mut dyn FnMut(Value, u8) -> u8,
 ) -> impl Iterator<Item = sass::Operand> + 'a {
-    let results = data.results.iter().map(|v| (*v, None)).collect::<Vec<_>>();
     let register = std::cell::RefCell::new(register);
     let operand_of = move |value: Value, word: Option<u8>| {
         let number = register.borrow_mut()(value, word.unwrap_or(0));
         register_of(function.values[value].file, number)
     };
-    let count = results.len();
+    let count = data.results.len();
     (0..count + data.args.len()).map(move |i| {
         if i < count {
-            return operand_of(results[i].0, results[i].1);
+            return operand_of(data.results[i], None);
         }
         match &data.args[i - count] {
             Arg::Use(u) => {

@@ -60,8 +60,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let insts = pressure.set_limits(function, insts, registers, live_through[block.index()]);
         let mut schedule = Vec::with_capacity(insts.len());
-        for window in dep_graph::windows(function, &insts, window_size) {
-            let graph = DepGraph::new(function, (block, convergent[block.index()]), window, &mut latencies);
+        for window in dep_graph::windows(&pressure.tables.roles, &insts, window_size) {
+            let convergent = convergent[block.index()];
+            let roles = &pressure.tables.roles;
+            let graph = DepGraph::new(function, (block, convergent), window, roles, &mut latencies);
             let start = schedule.len();
             ListScheduler::new(function, &graph, &mut pressure, start).run(&mut schedule);
         }
@@ -251,7 +253,7 @@ impl PressureTracker {
             uses: Uses::new(function, cfg),
             weights: function.values.keys().map(weight).collect(),
             remaining_uses: vec![0; values],
-            tables: min_pressure::Tables::new(function),
+            tables: min_pressure::Tables::new(function, cfg),
             current: [0; FILES],
             limit: params.budget,
             budget: params.budget,
@@ -410,10 +412,9 @@ impl PressureTracker {
         self.uses.of(inst).iter().for_each(|(v, count)| self.remaining_uses[v.index()] -= count);
     }
 
-    /// Do the results of an instruction fit, even if it kills no operand?
-    fn fits(&self, function: &Function, inst: Inst) -> bool {
-        let mut with_results = self.current;
-        function.insts[inst].results.iter().for_each(|v| self.add(&mut with_results, *v, 1));
+    /// Do the results of an instruction, which have so many words, fit, even if it kills no operand?
+    fn fits(&self, results: &Counts) -> bool {
+        let with_results: Counts = std::array::from_fn(|i| self.current[i] + results[i]);
         let in_budget = self.current[R] < self.budget[R] || with_results[R] == self.current[R];
         let in_limit = |i: usize| with_results[i] <= self.limit[i] || with_results[i] == self.current[i];
         in_budget && (0..FILES).all(in_limit)
@@ -470,6 +471,8 @@ struct ListScheduler<'a> {
     window_start: usize,
     front: usize,
     scheduled: Vec<bool>,
+    /// By node: the words of its results.
+    results: Vec<Counts>,
     /// With a register goal: the pressure of the rest in the original order.
     profile: Option<PressureProfile>,
 }
@@ -484,6 +487,13 @@ impl<'a> ListScheduler<'a> {
         let unscheduled_preds = graph.pred_counts();
         let nodes = unscheduled_preds.len();
         let profile = pressure.goal.map(|_| PressureProfile::new(function, &graph.insts, pressure));
+        let words = |inst: &Inst| {
+            let mut words = [0; FILES];
+            function.insts[*inst].results.iter().for_each(|v| pressure.add(&mut words, *v, 1));
+            words
+        };
+        // Asked for without a goal only.
+        let results = if profile.is_none() { graph.insts.iter().map(words).collect() } else { Vec::new() };
         ListScheduler {
             function,
             graph,
@@ -498,6 +508,7 @@ impl<'a> ListScheduler<'a> {
             window_start,
             front: 0,
             scheduled: vec![false; nodes],
+            results,
             profile,
         }
     }
@@ -548,7 +559,7 @@ impl<'a> ListScheduler<'a> {
         let rank = |node: usize| {
             let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
             let stall = self.issue_cycle(node).saturating_sub(self.cycle);
-            if self.pressure.fits(self.function, inst) {
+            if self.pressure.fits(&self.results[node]) {
                 return (0, false, stall, Reverse(height), node);
             }
             let delta = self.pressure.delta(self.function, inst);

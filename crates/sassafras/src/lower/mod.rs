@@ -354,6 +354,9 @@ struct Lower<'k, 'a> {
     first: Vec<Block>,
     last: Vec<Block>,
     block: Block,
+    /// How many instructions of which block were searched for a wait for the warp, and whether the last event there is
+    /// one: see `converge_warp`.
+    searched: (Block, usize, bool),
     /// Offset in the PTX text of the instruction being lowered.
     at: u32,
     /// The guard of the instruction being lowered: its predicate, and whether it is negated.
@@ -420,6 +423,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             first: Vec::new(),
             last: vec![Function::ENTRY; blocks],
             block: Function::ENTRY,
+            searched: (Function::ENTRY, 0, false),
             at: 0,
             guard: None,
             unguarded: 0,

@@ -16,12 +16,15 @@
 //! parameters are left for `dce` and `simplify`. Effects keep their order. Each rewrite costs fuel. Cost: linear, times
 //! the rewrites of an instruction.
 
+mod bitwise;
 mod bounds;
 mod constants;
 mod contract;
+mod expressions;
 mod floats;
 mod identities;
 mod loads;
+mod products;
 mod rules;
 mod selects;
 mod shifts;
@@ -32,12 +35,12 @@ use crate::analysis::known_bits;
 use crate::codegen::legalize;
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel, PassResult, Tuning};
+use expressions::{Expressions, Key, PAIR};
 use ori::entity::Entity;
 use ori::{
-    Arg, Block, Cfg, Change, File, Function, Guard, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value,
+    Arg, Block, Cfg, Change, File, Function, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use sass::M;
 use smallvec::{SmallVec, smallvec};
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
@@ -50,9 +53,6 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let folded = Change::ControlFlow.when(combine.folded_branch);
     Ok(folded.max(Change::Instructions.when(context.fuel.used() != rewrites)))
 }
-
-/// The value number key of an expression: operation, modifiers, operands, the shape of the results, the guard.
-type Key = (Op, SmallVec<[M; 4]>, SmallVec<[Arg; 6]>, SmallVec<[(File, u8); 2]>, Option<Guard>);
 
 /// What a rule makes of an instruction.
 enum Rewrite {
@@ -86,9 +86,12 @@ struct Combine<'a> {
     uses: Vec<u32>,
     /// Uses of float products by sums that they may be contracted with: see `contract.rs`.
     contracted_uses: FxHashMap<Value, u32>,
-    available: FxHashMap<Key, SmallVec<[(Block, Inst); 1]>>,
+    /// The instructions that compute each expression, and their blocks.
+    expressions: Expressions,
+    available: Vec<SmallVec<[(Block, Inst); 1]>>,
     /// Loads, and when they were visited; when memory was last clobbered; when the block began.
-    available_loads: FxHashMap<Key, (Inst, u32)>,
+    loads: Expressions,
+    available_loads: Vec<(Inst, u32)>,
     clobbered_at: u32,
     block_start: u32,
     block: Block,
@@ -109,8 +112,10 @@ impl<'a> Combine<'a> {
             clock: 0,
             uses: function.use_counts(cfg.order.iter().copied()),
             contracted_uses: contract::uses(function, cfg),
-            available: FxHashMap::default(),
-            available_loads: FxHashMap::default(),
+            expressions: Expressions::default(),
+            available: Vec::new(),
+            loads: Expressions::default(),
+            available_loads: Vec::new(),
             clobbered_at: 0,
             block_start: 0,
             block: Function::ENTRY,
@@ -225,14 +230,13 @@ impl<'a> Combine<'a> {
 
     /// The pack of two words, an available one or a new one.
     fn pack_pair(&mut self, words: &[Arg; 2], at: u32) -> Value {
-        let shape = smallvec![(File::R, 2)];
-        let key = (Op::Pseudo(Pseudo::Pack), smallvec![], SmallVec::from_slice(words), shape, None);
+        let key = Key::new(Op::Pseudo(Pseudo::Pack), &[], words.iter(), std::iter::once(PAIR), None);
         if let Some(found) = self.available_expression(&key) {
             return self.function.insts[found].results[0];
         }
         let value = self.emit(Op::Pseudo(Pseudo::Pack), 2, words, at);
         if let Some(inst) = self.definition[value.index()] {
-            self.available.entry(key).or_default().push((self.block, inst));
+            self.make_available(&key, inst);
         }
         value
     }
@@ -373,7 +377,7 @@ impl<'a> Combine<'a> {
                 true
             }
             None => {
-                self.available.entry(key).or_default().push((self.block, inst));
+                self.make_available(&key, inst);
                 false
             }
         }
@@ -381,34 +385,42 @@ impl<'a> Combine<'a> {
 
     /// `None` if an instruction is no expression whose results can be shared.
     fn expression_key(&self, data: &InstData) -> Option<Key> {
-        let shape = |v: &Value| (self.function.values[*v].file, self.function.values[*v].words);
-        let shapes: SmallVec<[(File, u8); 2]> = data.results.iter().map(shape).collect();
+        let shapes = || data.results.iter().map(|v| self.function.values[*v]);
         if let Some(bits) = loads::uniform_constant(self, data) {
-            return Some((data.op, smallvec![], smallvec![Arg::Imm(bits as i64)], shapes, None));
+            return Some(Key::new(data.op, &[], [Arg::Imm(bits as i64)].iter(), shapes(), None));
         }
-        let ordinary = |(file, words): &(File, u8)| {
-            matches!(file, File::R | File::P) && u32::from(*words) <= self.tuning.cse_max_words
-        };
-        let narrow = |v: Value| u32::from(self.function.values[v].words) <= self.tuning.cse_max_words;
+        let narrow = |words: u8| u32::from(words) <= self.tuning.cse_max_words;
         let is_shared = is_function(data)
-            && shapes.iter().all(ordinary)
-            && (data.op != Op::Pseudo(Pseudo::Unpack) || data.uses().all(narrow));
+            && shapes().all(|shape| matches!(shape.file, File::R | File::P) && narrow(shape.words))
+            && (data.op != Op::Pseudo(Pseudo::Unpack)
+                || data.uses().all(|v| narrow(self.function.values[v].words)));
         is_shared.then(|| {
-            let mut args = data.args.clone();
-            if is_commutative(data) && order(&args[1]) < order(&args[0]) {
-                args.swap(0, 1);
+            let guard = data.guard.as_ref();
+            match &data.args[..] {
+                [first, second, rest @ ..] if is_commutative(data) && order(second) < order(first) => {
+                    let args = [second, first].into_iter().chain(rest);
+                    Key::new(data.op, &data.modifiers, args, shapes(), guard)
+                }
+                args => Key::new(data.op, &data.modifiers, args.iter(), shapes(), guard),
             }
-            (data.op, data.modifiers.clone(), args, shapes, data.guard.clone())
         })
     }
 
     /// The latest instruction with this key that dominates the current one.
     fn available_expression(&self, key: &Key) -> Option<Inst> {
         // Rematerializing a constant is as cheap as a long live range.
-        let is_local = key.2.iter().all(|a| matches!(a, Arg::Imm(_) | Arg::Zero(_)));
-        let here = self.block;
+        let (is_local, here) = (key.is_constant, self.block);
         let reaches = |(b, _): &&(Block, Inst)| *b == here || !is_local && self.cfg.dominates(*b, here);
-        self.available.get(key)?.iter().rev().find(reaches).map(|(_, i)| *i)
+        let all = &self.available[self.expressions.find(key)?];
+        all.iter().rev().find(reaches).map(|(_, i)| *i)
+    }
+
+    /// An instruction of the current block computes an expression.
+    fn make_available(&mut self, key: &Key, inst: Inst) {
+        match self.expressions.add(key) {
+            (_, true) => self.available.push(smallvec![(self.block, inst)]),
+            (number, false) => self.available[number].push((self.block, inst)),
+        }
     }
 
     fn is_legal(&self, data: &InstData) -> bool {
@@ -416,7 +428,6 @@ impl<'a> Combine<'a> {
     }
 }
 
-/// Is the result the same with the first two arguments swapped? They are values, so that both have any form.
 /// The values that back edges pass, and the words of pairs among them.
 fn next_values(function: &Function, cfg: &Cfg) -> FxHashSet<Value> {
     let is_back = |from: Block, to: Block| cfg.dominates(to, from);
@@ -433,6 +444,7 @@ fn next_values(function: &Function, cfg: &Cfg) -> FxHashSet<Value> {
     values
 }
 
+/// Is the result the same with the first two arguments swapped? They are values, so that both have any form.
 fn is_commutative(data: &InstData) -> bool {
     use sass::Op::{DADD, DFMA, DMUL, FADD, FFMA, FMUL, IADD3, IMAD, LOP3};
     let values = matches!(data.args[..], [Arg::Use(_), Arg::Use(_), ..]);

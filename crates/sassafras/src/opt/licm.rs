@@ -24,7 +24,7 @@ use crate::context::{Context, Occupancy, PassResult, Tuning};
 use crate::regalloc::Limits;
 use ori::divergence;
 use ori::entity::Entity;
-use ori::liveness::{Liveness, ValueSet};
+use ori::liveness::{LiveSet, Liveness, ScratchSet};
 use ori::{
     Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, LoopForest, LoopId, Op,
     Pseudo, Terminator, Value,
@@ -512,13 +512,13 @@ struct Pressure {
     /// How many blocks have so many words of R.
     blocks: BTreeMap<i32, u32>,
     /// The values that are live at one point.
-    live: ValueSet,
+    live: ScratchSet,
 }
 
 impl Pressure {
     fn new(function: &Function) -> Pressure {
         let by_block = vec![None; function.blocks.len()];
-        Pressure { by_block, blocks: BTreeMap::new(), live: ValueSet::new(function.values.len()) }
+        Pressure { by_block, blocks: BTreeMap::new(), live: ScratchSet::new(function.values.len()) }
     }
 
     /// The most in some blocks.
@@ -535,8 +535,9 @@ impl Pressure {
     /// Computes that of some blocks, for the first time or again.
     fn add(&mut self, function: &Function, live: &Liveness, constants: &[bool], blocks: &[Block]) {
         for block in blocks {
-            live.live_out[block.index()].copy_to(&mut self.live, function.values.len());
-            let now = pressure(function, &mut self.live, constants, *block);
+            let at_end = &live.live_out[block.index()];
+            self.live.set(at_end, function.values.len());
+            let now = pressure(function, at_end, &mut self.live, constants, *block);
             *self.blocks.entry(now[0]).or_default() += 1;
             if let Some(before) = self.by_block[block.index()].replace(now)
                 && let Some(count) = self.blocks.get_mut(&before[0])
@@ -550,19 +551,24 @@ impl Pressure {
     }
 }
 
-/// The most words of R and P that are live at once in a block; `now` are the values that are live at its end.
-fn pressure(function: &Function, now: &mut ValueSet, constants: &[bool], block: Block) -> [i32; 2] {
+/// The most words of R and P that are live at once in a block; `now` has the values that are live at its end.
+fn pressure(
+    function: &Function,
+    at_end: &LiveSet,
+    now: &mut ScratchSet,
+    constants: &[bool],
+    block: Block,
+) -> [i32; 2] {
     let words = |v: Value| match function.values[v].file {
         _ if constants[v.index()] => [0, 0],
         File::R => [i32::from(function.values[v].words), 0],
         File::P => [0, 1],
         _ => [0, 0],
     };
-    let mut count = now.iter().map(words).fold([0; 2], |[r, p], [a, b]| [r + a, p + b]);
+    let mut count = at_end.iter().map(words).fold([0; 2], |[r, p], [a, b]| [r + a, p + b]);
     let mut most = count;
-    let mut add = |now: &mut ValueSet, count: &mut [i32; 2], value: Value| {
-        if !now.contains(value) {
-            now.insert(value);
+    let mut add = |now: &mut ScratchSet, count: &mut [i32; 2], value: Value| {
+        if now.insert(value) {
             let [r, p] = words(value);
             *count = [count[0] + r, count[1] + p];
             most = [most[0].max(count[0]), most[1].max(count[1])];
@@ -572,8 +578,7 @@ fn pressure(function: &Function, now: &mut ValueSet, constants: &[bool], block: 
     for inst in function.blocks[block].insts.iter().rev() {
         let data = &function.insts[*inst];
         for result in &data.results {
-            if now.contains(*result) {
-                now.remove(*result);
+            if now.remove(*result) {
                 let [r, p] = words(*result);
                 count = [count[0] - r, count[1] - p];
             }

@@ -75,7 +75,9 @@ impl Equalities {
 }
 
 fn find_copies(function: &Function, equal: &mut Equalities) {
-    for inst in function.insts.keys().map(|i| &function.insts[i]) {
+    // Not all instructions: those that were removed are no longer in a block.
+    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
+    for inst in insts.map(|i| &function.insts[*i]) {
         if let (Op::Pseudo(Pseudo::Copy), [result], [Arg::Use(u)], None) =
             (inst.op, &inst.results[..], &inst.args[..], &inst.guard)
             && u.is_plain()
@@ -96,7 +98,7 @@ fn find_trivial_params(function: &Function, order: &[Block], equal: &mut Equalit
         let value = params.all[param].value;
         let Some(single) = params.single_argument(param, equal) else { continue };
         if equal.set(value, single) {
-            for user in params.replace(value, single) {
+            for user in params.replace(value, single, equal) {
                 if !std::mem::replace(&mut is_waiting[user], true) {
                     worklist.push_back(user);
                 }
@@ -183,13 +185,22 @@ impl Params {
         self.uses[value.index()] = Some((first, tail));
     }
 
-    /// The arguments that were equal to one value are equal to another now. Returns their parameters.
-    fn replace(&mut self, value: Value, by: Value) -> Vec<usize> {
-        let Some((head, tail)) = self.uses[value.index()].take() else { return Vec::new() };
-        let next = |arg: &u32| self.args[*arg as usize].next;
-        let users = std::iter::successors(Some(head), next).map(|arg| self.args[arg as usize].param as usize);
-        let users = users.collect();
-        self.add_use(by, (head, tail));
+    /// The arguments that were equal to one value are equal to another now. Returns their parameters, but for those that
+    /// are replaced themselves: their arguments leave the lists, or each step outwards of a nest of loops would look at
+    /// those of all loops inside again.
+    fn replace(&mut self, value: Value, by: Value, equal: &Equalities) -> Vec<usize> {
+        let mut users = Vec::new();
+        let mut next = self.uses[value.index()].take().map(|(head, _)| head);
+        while let Some(arg) = next {
+            let argument = &mut self.args[arg as usize];
+            next = argument.next.take();
+            let param = argument.param as usize;
+            let user = self.all[param].value;
+            if equal.to[user.index()] == user {
+                users.push(param);
+                self.add_use(by, (arg, arg));
+            }
+        }
         users
     }
 }
@@ -228,10 +239,12 @@ fn merge_blocks(function: &mut Function, cfg: &Cfg) -> bool {
     let mut any = false;
     let mut preds: Vec<usize> = cfg.preds.iter().map(|preds| preds.len()).collect();
     // The target of a convergence barrier has a predecessor more.
-    for inst in function.insts.keys() {
-        for arg in &function.insts[inst].args {
-            if let Arg::Target(block) = arg {
-                preds[block.index()] += 1;
+    for inst in function.insts.keys().map(|i| &function.insts[i]) {
+        if matches!(inst.op, Op::Machine(sass::Op::BSSY | sass::Op::WARPSYNC)) {
+            for arg in &inst.args {
+                if let Arg::Target(block) = arg {
+                    preds[block.index()] += 1;
+                }
             }
         }
     }

@@ -229,16 +229,7 @@ impl Allocator<'_> {
     pub(super) fn snapshot(&self) -> Snapshot {
         let mut all: Snapshot = Vec::new();
         for file in &self.files {
-            let mut last = None;
-            for reg in 0..file.len() {
-                let owner = file.owner(reg);
-                if owner != last
-                    && let Some(value) = owner
-                {
-                    all.push((value, self.register(value, 0)));
-                }
-                last = owner;
-            }
+            all.extend(file.owners().map(|value| (value, self.register(value, 0))));
         }
         all.sort();
         // Dead words may leave a gap.

@@ -230,7 +230,7 @@ impl Allocator<'_> {
             self.emit_routine_call(inst, convention, *index as u32);
             return Ok(());
         }
-        if let Some(own) = Convention::own(self.function) {
+        if let Some(own) = self.own {
             convention.endangers(own).for_each(|register| self.code.touch(File::R, register));
             convention.endangered_barriers(own).for_each(|barrier| self.code.touch(File::B, barrier));
         }

@@ -7,6 +7,7 @@
 //! Afterwards the value has aligned contiguous registers, and every displaced value can be reloaded. A choice scans all
 //! windows of the file; with evictions each owner's next use is looked up by binary search.
 
+use super::reg_set::RegSet;
 use super::{Allocator, AttemptError, NextUse, uses};
 use ori::entity::Entity;
 use ori::{File, Value};
@@ -60,33 +61,36 @@ impl Allocator<'_> {
 
     /// A free register for a value: one without conflicts with precolored values, if possible.
     pub(super) fn free_reg(&self, value: Value) -> Option<u8> {
-        self.conflict_free_reg(value).or_else(|| self.free_windows(value).next().map(|w| w.start as u8))
+        let data = self.function.values[value];
+        let regs = &self.files[self.file(data.file)];
+        self.conflict_free_reg(value).or_else(|| regs.first_window(data.words, regs.free()))
     }
 
     /// A free register that no precolored value needs in the live range of this one.
     pub(super) fn conflict_free_reg(&self, value: Value) -> Option<u8> {
-        let file = self.function.values[value].file;
-        let mut conflict_free =
-            self.free_windows(value).filter(|w| !self.conflicts_with_precolored(value, w.clone()));
-        let first = conflict_free.next()?;
-        let all = std::iter::once(first.clone()).chain(conflict_free);
-        let contended = self.contended_regs(value);
-        let is_reserved = |w: &std::ops::Range<usize>| {
-            self.is_reserved_for_pack(file, w) || contended.contains_any(w.clone())
-        };
-        let mut unreserved = all.filter(|w| !is_reserved(w)).peekable();
-        let first_fit = unreserved.peek().cloned().unwrap_or(first);
-        let uncontended = match self.hints.is_read_late(value) {
-            true => unreserved.find(|w| w.end <= self.code.registers as usize && !self.is_latch_write(w)),
-            false => None,
-        };
-        Some(uncontended.unwrap_or(first_fit).start as u8)
-    }
-
-    pub(super) fn free_windows(&self, value: Value) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
         let data = self.function.values[value];
         let regs = &self.files[self.file(data.file)];
-        regs.windows(data.words).filter(|w| w.clone().all(|p| regs.is_free(p)))
+        let free = regs.free().without(self.precolored_conflicts(value));
+        let first = regs.first_window(data.words, free)?;
+        let unreserved = free.without(self.reserved_for_packs(data.file)).without(self.contended_regs(value));
+        let Some(first_fit) = regs.first_window(data.words, unreserved) else { return Some(first) };
+        let uncontended = match self.hints.is_read_late(value) {
+            true => {
+                let used = RegSet::range(0..self.code.registers as usize);
+                let outside = RegSet::range(0..256).without(used);
+                regs.first_window(data.words, unreserved.without(outside).without(self.latch_writes()))
+            }
+            false => None,
+        };
+        Some(uncontended.unwrap_or(first_fit))
+    }
+
+    /// The registers that precolored values have somewhere in the live range of a value.
+    fn precolored_conflicts(&self, value: Value) -> RegSet {
+        match self.function.values[value].file {
+            File::R => self.precolored.conflicts(value),
+            _ => RegSet::default(),
+        }
     }
 
     /// A register for a value: a free one, or one that is vacated.
@@ -104,7 +108,7 @@ impl Allocator<'_> {
         }
         let regs = &self.files[index];
         // Uniform registers and barriers are never moved.
-        let is_movable = matches!(data.file, File::R | File::P) && (0..regs.len()).any(|p| regs.is_free(p));
+        let is_movable = matches!(data.file, File::R | File::P) && !regs.free().is_empty();
         let best = regs
             .windows(data.words)
             .filter_map(|w| Some((self.eviction_cost(index, w.clone(), is_movable)?, w)))
@@ -164,22 +168,15 @@ impl Allocator<'_> {
     ) -> Option<u8> {
         let regs = &self.files[file];
         let words = self.function.values[value].words;
-        let disjoint =
-            |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.end <= b.start || b.end <= a.start;
-        let is_pending = |w: &std::ops::Range<usize>| {
-            let of = |v: Value| self.function.values[v];
-            let mut here = self.pending_reads.iter().filter(|(v, _)| of(*v).file == regs.file());
-            here.any(|(v, at)| {
-                !disjoint(w, &(usize::from(*at)..usize::from(*at) + usize::from(of(*v).words)))
-            })
-        };
-        let usable = |w: &std::ops::Range<usize>| {
-            disjoint(w, window) && w.clone().all(|p| regs.is_free(p)) && !is_pending(w)
-        };
-        let conflict_free =
-            |w: &std::ops::Range<usize>| usable(w) && !self.conflicts_with_precolored(value, w.clone());
-        let found = regs.windows(words).find(conflict_free).or_else(|| regs.windows(words).find(usable));
-        found.map(|w| w.start as u8)
+        let mut usable = regs.free().without(RegSet::range(window.clone()));
+        for (pending, at) in &self.pending_reads {
+            let data = self.function.values[*pending];
+            if data.file == regs.file() {
+                usable.remove(RegSet::of(*at, data.words.into()));
+            }
+        }
+        let conflict_free = usable.without(self.precolored_conflicts(value));
+        regs.first_window(words, conflict_free).or_else(|| regs.first_window(words, usable))
     }
 
     /// The distance to the next use of a value, in instructions.

@@ -5,9 +5,10 @@
 
 use crate::module::abi::Convention;
 use ori::entity::Entity;
-use ori::liveness::{LiveSet, ValueSet};
+use ori::liveness::{LiveSet, ScratchSet, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// Undefined values: results of `Undef`, and parameters all of whose arguments are undefined.
 pub fn undefined(function: &Function, cfg: &Cfg) -> ValueSet {
@@ -64,9 +65,12 @@ pub(super) fn uses(function: &Function, block: Block) -> Vec<(Value, u32)> {
     all
 }
 
+/// The values that an instruction kills.
+pub(super) type Killed = SmallVec<[Value; 4]>;
+
 pub(super) struct LastUses {
     /// For each instruction the values that it kills: this is their last use.
-    pub at: Vec<Vec<Value>>,
+    pub at: Vec<Killed>,
     /// Values defined here that have no use.
     pub unused: Vec<Value>,
     /// Words that die before the rest of their value, with the position of their last use; in order.
@@ -81,25 +85,29 @@ pub(super) struct DeadWords {
     pub words: u32,
 }
 
-pub(super) fn last_uses(function: &Function, block: Block, live_out: &LiveSet) -> LastUses {
+pub(super) fn last_uses(
+    function: &Function,
+    block: Block,
+    live_out: &LiveSet,
+    live: &mut ScratchSet,
+) -> LastUses {
     let data = &function.blocks[block];
-    let mut live = live_out.to_set(function.values.len());
-    data.end.uses().for_each(|v| live.insert(v));
-    let mut out = LastUses { at: Vec::new(), unused: Vec::new(), words: Vec::new() };
+    live.set(live_out, function.values.len());
+    data.end.uses().for_each(|v| _ = live.insert(v));
+    let mut out =
+        LastUses { at: Vec::with_capacity(data.insts.len()), unused: Vec::new(), words: Vec::new() };
     // The words that are read below, of each value of several words that dies in the block.
     let mut words_read: FxHashMap<Value, u32> = FxHashMap::default();
     for (position, inst) in data.insts.iter().enumerate().rev() {
         let inst = &function.insts[*inst];
         for result in &inst.results {
-            if !live.contains(*result) {
+            if !live.remove(*result) {
                 out.unused.push(*result);
             }
-            live.remove(*result);
         }
-        let mut killed = Vec::new();
+        let mut killed = Killed::new();
         for value in inst.uses() {
-            if !live.contains(value) {
-                live.insert(value);
+            if live.insert(value) {
                 killed.push(value);
                 if (2..=32).contains(&function.values[value].words) {
                     words_read.insert(value, 0);

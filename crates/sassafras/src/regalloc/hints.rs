@@ -23,9 +23,10 @@
 
 use super::Allocator;
 use super::calls::routine_calls;
+use super::facts::Killed;
 use super::reg_set::RegSet;
 use ori::entity::Entity;
-use ori::liveness::{Liveness, ValueSet};
+use ori::liveness::{Liveness, ScratchSet, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, InstData, LoopForest, Op, Pseudo, Value};
 use rustc_hash::FxHashMap;
 use sass::Class;
@@ -91,6 +92,7 @@ impl Hints {
             registers.into_iter().for_each(|registers| hints.clobbered.add(registers));
             live.live_out[block.index()].iter().for_each(|v| hints.across_routines.insert(v));
         }
+        let mut live_now = ScratchSet::new(function.values.len());
         for &block in cfg.order.iter().rev() {
             for edge in function.blocks[block].end.edges() {
                 let is_back = rpo_index[edge.to.index()] <= rpo_index[block.index()];
@@ -101,7 +103,7 @@ impl Hints {
                     }
                 }
             }
-            hints.propagate(function, block, live);
+            hints.propagate(function, block, live, &mut live_now);
         }
         hints
     }
@@ -109,9 +111,9 @@ impl Hints {
     /// The words of a pack that die there get their hints. An operand that dies where a value with a hint is defined gets
     /// that hint, too: the result can take over its register, whatever else is live by then. The source of an unpack gets
     /// the hint that its words have in common.
-    fn propagate(&mut self, function: &Function, block: Block, live: &Liveness) {
-        let mut live_now = live.live_out[block.index()].to_set(function.values.len());
-        function.blocks[block].end.uses().for_each(|v| live_now.insert(v));
+    fn propagate(&mut self, function: &Function, block: Block, live: &Liveness, live_now: &mut ScratchSet) {
+        live_now.set(&live.live_out[block.index()], function.values.len());
+        function.blocks[block].end.uses().for_each(|v| _ = live_now.insert(v));
         for inst in function.blocks[block].insts.iter().rev().map(|i| &function.insts[*i]) {
             let is_killed = |v: &Value| !live_now.contains(*v);
             // Windows for packs are reserved in one block.
@@ -139,7 +141,7 @@ impl Hints {
                 },
                 _ => {}
             }
-            inst.uses().for_each(|v| live_now.insert(v));
+            inst.uses().for_each(|v| _ = live_now.insert(v));
         }
     }
 
@@ -207,7 +209,7 @@ impl Hints {
     }
 
     /// The values that each instruction of a block kills.
-    pub fn set_deaths(&mut self, block: Block, killed: &[Vec<Value>]) {
+    pub fn set_deaths(&mut self, block: Block, killed: &[Killed]) {
         if !self.next_values.is_empty() {
             for (position, killed) in killed.iter().enumerate() {
                 killed.iter().for_each(|v| self.death[v.index()] = (Some(block), position as u32));
@@ -260,15 +262,21 @@ impl Allocator<'_> {
         }
     }
 
-    pub(super) fn is_latch_write(&self, window: &Range<usize>) -> bool {
-        self.hints.latch_writes.iter().any(|w| w.start < window.end && window.start < w.end)
+    pub(super) fn latch_writes(&self) -> RegSet {
+        let mut all = RegSet::default();
+        self.hints.latch_writes.iter().for_each(|window| all.add(RegSet::range(window.clone())));
+        all
     }
 
-    /// Is a window reserved for the result of a pack?
-    pub(super) fn is_reserved_for_pack(&self, file: File, window: &Range<usize>) -> bool {
-        let here =
-            self.hints.pending_packs.iter().filter(|(whole, _)| self.function.values[*whole].file == file);
-        { here }.any(|(_, pack_reg)| pack_reg.start < window.end && window.start < pack_reg.end)
+    /// The registers that are reserved for the results of packs.
+    pub(super) fn reserved_for_packs(&self, file: File) -> RegSet {
+        let mut all = RegSet::default();
+        for (whole, window) in &self.hints.pending_packs {
+            if self.function.values[*whole].file == file {
+                all.add(RegSet::range(window.clone()));
+            }
+        }
+        all
     }
 
     /// Reserves the registers of a loop's parameters for their next values.
@@ -397,6 +405,7 @@ impl Allocator<'_> {
 pub fn loop_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> FxHashMap<Block, u32> {
     let loops = LoopForest::new(cfg);
     let mut by_loop = FxHashMap::default();
+    let mut live_now = ScratchSet::new(function.values.len());
     let words = |v: Value| {
         let data = function.values[v];
         if data.file == File::R { u32::from(data.words) } else { 0 }
@@ -404,7 +413,7 @@ pub fn loop_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> FxHash
     for &block in &cfg.order {
         if let Some(id) = loops.innermost(block) {
             let most: &mut u32 = by_loop.entry(loops.get(id).header).or_default();
-            *most = (*most).max(pressure(function, live, block, &words));
+            *most = (*most).max(pressure(function, live, block, &words, &mut live_now));
         }
     }
     // Inner loops first: each is part of the one around it.
@@ -418,23 +427,28 @@ pub fn loop_pressures(function: &Function, cfg: &Cfg, live: &Liveness) -> FxHash
     by_loop
 }
 
-fn pressure(function: &Function, live: &Liveness, block: Block, words: &dyn Fn(Value) -> u32) -> u32 {
+fn pressure(
+    function: &Function,
+    live: &Liveness,
+    block: Block,
+    words: &dyn Fn(Value) -> u32,
+    live_now: &mut ScratchSet,
+) -> u32 {
     let data = &function.blocks[block];
-    let mut live_now = live.live_out[block.index()].to_set(function.values.len());
-    data.end.uses().for_each(|v| live_now.insert(v));
-    let mut now: u32 = live_now.iter().map(words).sum();
+    let at_end = &live.live_out[block.index()];
+    live_now.set(at_end, function.values.len());
+    let mut now: u32 = at_end.iter().map(words).sum();
+    now += data.end.uses().filter(|v| live_now.insert(*v)).map(words).sum::<u32>();
     let mut most = now;
     for inst in data.insts.iter().rev() {
         let inst = &function.insts[*inst];
         for v in &inst.results {
-            if live_now.contains(*v) {
-                live_now.remove(*v);
+            if live_now.remove(*v) {
                 now -= words(*v);
             }
         }
         for v in inst.uses() {
-            if !live_now.contains(v) {
-                live_now.insert(v);
+            if live_now.insert(v) {
                 now += words(v);
             }
         }

@@ -80,12 +80,13 @@ impl Allocator<'_> {
     fn try_inst(&mut self, inst: Inst, killed: &[Value]) -> Result<(), AttemptError> {
         let data = &self.function.insts[inst];
         self.pending_reads.clear();
-        self.locked = data.uses().collect();
+        self.locked.clear();
+        self.locked.extend(data.uses());
         for i in 0..self.locked.len() {
             self.ensure_in_reg(self.locked[i])?;
         }
-        self.pending_reads =
-            self.locked.iter().filter_map(|v| Some((*v, self.assigned[v.index()]?))).collect();
+        let registers = self.locked.iter().filter_map(|v| Some((*v, self.assigned[v.index()]?)));
+        self.pending_reads.extend(registers);
         match Kind::of(data) {
             Kind::Nothing => Ok(()),
             Kind::ParallelCopy => self.parallel_copy(inst, killed),

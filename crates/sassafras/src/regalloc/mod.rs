@@ -89,7 +89,7 @@ use facts::{
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
-use ori::liveness::{Liveness, ValueSet};
+use ori::liveness::{Liveness, ScratchSet, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Value};
 use precolor::Precoloring;
 pub use reg_file::Limits;
@@ -257,6 +257,8 @@ struct Allocator<'a> {
     loop_pressure: Option<FxHashMap<Block, u32>>,
     /// Registers that no value may have: see [`calls::reserved`].
     reserved: RegSet,
+    /// How the function is called, if it is no kernel.
+    own: Option<Convention>,
     /// The position of each block in reverse post-order.
     rpo_index: Vec<u32>,
     /// The current block, the position in it, and the uses in it.
@@ -277,6 +279,7 @@ struct Allocator<'a> {
     spill_via_r: Vec<Value>,
     /// A file in which moves lacked a scratch register.
     needs_scratch: Option<File>,
+    scratch: ScratchSet,
     /// The code of the current block.
     emitted: Vec<MachInst>,
     entry_regs: Vec<Snapshot>,
@@ -329,6 +332,7 @@ impl<'a> Allocator<'a> {
             next_use: None,
             loop_pressure: None,
             reserved: calls::reserved(function),
+            own: Convention::own(function),
             rpo_index,
             block: Function::ENTRY,
             position: 0,
@@ -340,6 +344,7 @@ impl<'a> Allocator<'a> {
             frame: function.frame,
             spill_via_r: Vec::new(),
             needs_scratch: None,
+            scratch: ScratchSet::new(values),
             emitted: Vec::new(),
             entry_regs: vec![Vec::new(); blocks],
             exit_regs: vec![Vec::new(); blocks],
@@ -390,7 +395,8 @@ impl<'a> Allocator<'a> {
         self.enter_block(block)?;
         self.collect_latch_writes(block);
         let data = &self.function.blocks[block];
-        let mut last_uses = last_uses(self.function, block, &self.live.live_out[block.index()]);
+        let live_out = &self.live.live_out[block.index()];
+        let mut last_uses = last_uses(self.function, block, live_out, &mut self.scratch);
         self.dead_words = std::mem::take(&mut last_uses.words);
         self.hints.set_deaths(block, &last_uses.at);
         for param in data.params.iter().filter(|p| last_uses.unused.contains(p)) {

@@ -1,7 +1,8 @@
 //! One register file: which value owns each register, which are reserved, and the current register limit.
 //!
-//! Queries of a register cost O(1); [`RegFile::windows`] enumerates aligned runs.
+//! Queries of a register cost O(1), and so does the set of free registers; [`RegFile::windows`] enumerates aligned runs.
 
+use super::reg_set::RegSet;
 use ori::{File, Value};
 
 /// How many registers of each file a function may use.
@@ -46,8 +47,10 @@ pub const PREDICATES: u8 = 7;
 pub struct RegFile {
     file: File,
     owner: Vec<Option<Value>>,
+    /// Those with an owner.
+    owned: RegSet,
     /// Never assigned: the stack pointer, the return address and the like.
-    reserved: Vec<bool>,
+    reserved: RegSet,
     /// The current register limit: registers from this one on are not available.
     limit: usize,
 }
@@ -66,7 +69,8 @@ pub fn alignment(file: File, words: u8) -> usize {
 impl RegFile {
     pub fn new(file: File, limits: &Limits, most: u32) -> RegFile {
         let size = usize::from(limits.file_size(file, most));
-        RegFile { file, owner: vec![None; size], reserved: vec![false; size], limit: size }
+        let (owned, reserved) = Default::default();
+        RegFile { file, owner: vec![None; size], owned, reserved, limit: size }
     }
 
     pub fn file(&self) -> File {
@@ -86,8 +90,8 @@ impl RegFile {
     }
 
     pub fn reserve(&mut self, reg: u8) {
-        if let Some(slot) = self.reserved.get_mut(usize::from(reg)) {
-            *slot = true;
+        if usize::from(reg) < self.owner.len() {
+            self.reserved.add(RegSet::of(reg, 1));
         }
     }
 
@@ -96,18 +100,40 @@ impl RegFile {
     }
 
     pub fn is_free(&self, reg: usize) -> bool {
-        reg < self.limit && self.owner[reg].is_none() && !self.reserved[reg]
+        reg < self.limit && self.owner[reg].is_none() && !self.is_reserved(reg)
+    }
+
+    /// The free registers.
+    pub fn free(&self) -> RegSet {
+        RegSet::range(0..self.limit).without(self.owned).without(self.reserved)
+    }
+
+    /// The first register of the lowest aligned window for a value of so many words among some registers.
+    pub fn first_window(&self, words: u8, registers: RegSet) -> Option<u8> {
+        registers.windows(words, alignment(self.file, words)).first()
+    }
+
+    /// The owners of registers and the first register of each run that one has.
+    pub fn owners(&self) -> impl Iterator<Item = Value> + '_ {
+        let mut last = None;
+        self.owned.iter().filter_map(move |reg| {
+            let owner = self.owner[usize::from(reg)];
+            let is_new = last != owner;
+            last = owner;
+            owner.filter(|_| is_new)
+        })
     }
 
     /// Registers beyond the file are not reserved.
     pub fn is_reserved(&self, reg: usize) -> bool {
-        self.reserved.get(reg).is_some_and(|reserved| *reserved)
+        self.reserved.contains_any(reg..reg + 1)
     }
 
     pub fn fits(&self, at: u8, words: u8) -> bool {
         let at = usize::from(at);
         at.is_multiple_of(alignment(self.file, words))
-            && (at..at + usize::from(words)).all(|p| self.is_free(p))
+            && RegSet::range(at..at + usize::from(words)).without(self.free()).is_empty()
+            && at + usize::from(words) <= self.limit
     }
 
     /// The aligned windows for a value of so many words.
@@ -122,16 +148,22 @@ impl RegFile {
     pub fn take(&mut self, at: u8, words: u8, value: Value) {
         let at = usize::from(at);
         self.owner[at..at + usize::from(words)].fill(Some(value));
+        self.owned.add(RegSet::range(at..at + usize::from(words)));
     }
 
     /// Frees the registers among these that a value owns: others may have taken those of its dead words.
     pub fn release(&mut self, at: u8, words: u8, value: Value) {
         let at = usize::from(at);
-        let registers = self.owner[at..at + usize::from(words)].iter_mut();
-        registers.filter(|owner| **owner == Some(value)).for_each(|owner| *owner = None);
+        for reg in at..at + usize::from(words) {
+            if self.owner[reg] == Some(value) {
+                self.owner[reg] = None;
+                self.owned.remove(RegSet::range(reg..reg + 1));
+            }
+        }
     }
 
     pub fn clear(&mut self) {
-        self.owner.fill(None);
+        self.owned.iter().for_each(|reg| self.owner[usize::from(reg)] = None);
+        self.owned = RegSet::default();
     }
 }

@@ -7,6 +7,7 @@ mod code;
 mod compile;
 mod frontend;
 mod generate;
+mod gpu;
 mod instructions;
 mod measure;
 mod simulator;
@@ -14,7 +15,7 @@ mod spills;
 mod startup;
 
 /// What there is to measure.
-const ALL: &str = "'code', 'compile', 'frontend', 'instructions', 'spills', 'startup' and 'simulator'";
+const ALL: &str = "'code', 'compile', 'frontend', 'gpu', 'instructions', 'spills', 'startup' and 'simulator'";
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     use lexopt::prelude::*;
@@ -22,6 +23,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     let mut rest: Vec<String> = Vec::new();
     while let Some(argument) = arguments.next()? {
         match argument {
+            Value(name) if what.is_none() && name == "gpu" => return gpu::run(arguments),
             Value(name) if what.is_none() => what = Some(name.string()?),
             Value(word) => rest.push(word.string()?),
             other => return Err(other.unexpected().into()),

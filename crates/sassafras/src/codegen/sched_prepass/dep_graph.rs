@@ -14,7 +14,8 @@
 
 use crate::analysis::effects::{Convergence, Effects, Motion};
 use crate::context::Tuning;
-use ori::{Block, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
+use ori::entity::Entity;
+use ori::{Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::model::{Model, Part, Port, Unit, issue};
 use sass::{Isa, M};
@@ -22,25 +23,45 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An instruction that orders more than its effects say.
-pub enum Boundary {
+/// What an instruction orders.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Role {
+    /// Nothing.
+    Free,
+    /// What its effects say.
+    Effect,
     /// Accesses to registers of wgmma don't pass.
     Fence,
     /// A scheduling barrier: nothing passes.
     Barrier,
 }
 
-pub fn boundary(data: &InstData) -> Option<Boundary> {
-    match Effects::of(data).motion {
-        Motion::Wgmma => Some(Boundary::Fence),
-        Motion::Barrier => Some(Boundary::Barrier),
-        Motion::Free => None,
+/// The roles of all instructions, found once: several orders of a block are tried.
+pub struct Roles(Vec<Role>);
+
+impl Roles {
+    pub fn new(function: &Function, cfg: &Cfg) -> Roles {
+        let mut roles = vec![Role::Free; function.insts.len()];
+        for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts) {
+            let effects = Effects::of(&function.insts[*inst]);
+            roles[inst.index()] = match effects.motion {
+                Motion::Wgmma => Role::Fence,
+                Motion::Barrier => Role::Barrier,
+                Motion::Free if effects.is_free() => Role::Free,
+                Motion::Free => Role::Effect,
+            };
+        }
+        Roles(roles)
+    }
+
+    pub fn of(&self, inst: Inst) -> Role {
+        self.0[inst.index()]
     }
 }
 
 /// Scheduling barriers, and the runs of instructions between them, cut to a length.
-pub fn windows<'a>(function: &Function, insts: &'a [Inst], max_len: usize) -> Vec<&'a [Inst]> {
-    let is_barrier = |i: &Inst| Effects::of(&function.insts[*i]).motion == Motion::Barrier;
+pub fn windows<'a>(roles: &Roles, insts: &'a [Inst], max_len: usize) -> Vec<&'a [Inst]> {
+    let is_barrier = |i: &Inst| roles.of(*i) == Role::Barrier;
     let runs = insts.chunk_by(|a, b| is_barrier(a) == is_barrier(b) && !is_barrier(a));
     runs.flat_map(|run| run.chunks(max_len)).collect()
 }
@@ -70,11 +91,15 @@ impl DepGraph {
         function: &Function,
         (block, convergent): (Block, bool),
         insts: &[Inst],
+        roles: &Roles,
         latencies: &mut LatencyTable,
     ) -> DepGraph {
         let issue: Vec<Issue> = insts.iter().map(|i| latencies.issue(function, *i)).collect();
         let effects_of = |inst: &Inst| {
             let data = &function.insts[*inst];
+            if roles.of(*inst) == Role::Free {
+                return Effects::NONE;
+            }
             let effects = Effects::of(data);
             match convergent && is_vote(data) && effects.motion == Motion::Free {
                 true => Effects { convergence: Convergence::Matrix, ..effects },
@@ -94,7 +119,7 @@ impl DepGraph {
         };
         graph.add_data_deps(function, &issue, latencies);
         graph.add_effect_deps(function, &effects, latencies);
-        graph.add_fence_deps(function);
+        graph.add_fence_deps(function, roles);
         graph.add_wait_deps(function);
         graph.add_coalescing_deps(function, block);
         graph.compute_heights(function, block, latencies);
@@ -120,35 +145,45 @@ impl DepGraph {
         preds
     }
 
-    fn add_data_deps(&mut self, function: &Function, issue: &[Issue], latencies: &LatencyTable) {
-        let mut definition: FxHashMap<Value, usize> = FxHashMap::default();
+    fn add_data_deps(&mut self, function: &Function, issue: &[Issue], latencies: &mut LatencyTable) {
+        // The node that defines each value, and one.
+        let mut definition = std::mem::take(&mut latencies.nodes);
+        definition.resize(function.values.len(), 0);
         for (node, inst) in self.insts.iter().enumerate() {
             let data = &function.insts[*inst];
             let guard = data.guard.as_ref().map(|g| g.predicate);
             for value in data.uses() {
-                if let Some(&from) = definition.get(&value) {
+                if let Some(from) = definition[value.index()].checked_sub(1).map(|from| from as usize) {
                     let file = function.values[value].file;
                     let latency = latencies.between(&issue[from], &issue[node], file, guard == Some(value));
                     self.succs[from].push((node, latency));
                 }
             }
-            definition.extend(data.results.iter().map(|v| (*v, node)));
+            data.results.iter().for_each(|v| definition[v.index()] = node as u32 + 1);
         }
+        let results = self.insts.iter().flat_map(|i| &function.insts[*i].results);
+        results.for_each(|v| definition[v.index()] = 0);
+        latencies.nodes = definition;
     }
 
     fn add_effect_deps(&mut self, function: &Function, effects: &[Effects], latencies: &LatencyTable) {
-        let ordered: Vec<(usize, &Effects)> =
-            effects.iter().enumerate().filter(|(_, e)| !e.is_free()).collect();
-        for (i, (node, second)) in ordered.iter().enumerate() {
-            for (before, first) in ordered[..i].iter().rev() {
+        // Loads and matrix operations keep no order among each other: for them only the others are looked at.
+        let (mut all, mut others): (Vec<usize>, Vec<usize>) = Default::default();
+        for (node, second) in effects.iter().enumerate().filter(|(_, effects)| !effects.is_free()) {
+            let is_passive = second.is_passive();
+            let earlier = if is_passive { &others } else { &all };
+            for &before in earlier.iter().rev() {
+                let first = &effects[before];
                 if Effects::stay_in_order(first, second) {
-                    let latency = self.effect_latency(function, *before, *node, latencies);
-                    self.succs[*before].push((*node, latency));
+                    let latency = self.effect_latency(function, before, node, latencies);
+                    self.succs[before].push((node, latency));
                     if Effects::closes(first, second) {
                         break;
                     }
                 }
             }
+            all.push(node);
+            others.extend((!is_passive).then_some(node));
         }
     }
 
@@ -174,11 +209,11 @@ impl DepGraph {
     /// An access to registers of wgmma stays between its two fences. Other instructions may move below a fence, and above
     /// a wait; but above the first of a run of wgmma only uniform ones, so that the pressure in R doesn't rise there.
     /// Between the wgmma of a run they cost no time: each has to wait for the one before anyway.
-    fn add_fence_deps(&mut self, function: &Function) {
+    fn add_fence_deps(&mut self, function: &Function, roles: &Roles) {
         if !self.is_fence.contains(&true) {
             return;
         }
-        let registers = WgmmaRegisters::new(function, &self.insts);
+        let registers = WgmmaRegisters::new(function, &self.insts, roles);
         let (mut last_fence, mut run_start): (Option<usize>, Option<usize>) = Default::default();
         let mut accesses: Vec<usize> = Vec::new();
         let mut follows_wgmma = false;
@@ -289,25 +324,20 @@ impl DepGraph {
         let preds = self.preds();
         let siblings = self.sibling_counts(&preds);
         let mut unscheduled_succs: Vec<usize> = self.succs.iter().map(|edges| edges.len()).collect();
-        let (mut unit_free, mut next_cycle) = ([0; Unit::COUNT], 0);
-        let entry = |cycle: u32, node: usize| (Reverse(cycle), Reverse(siblings[node]), depth[node], node);
+        let mut ready = ReadyQueue::new(&self.pipe);
+        let tie = |node: usize| (Reverse(siblings[node]), depth[node], node);
         let leaves = (0..self.insts.len()).filter(|node| unscheduled_succs[*node] == 0);
-        let mut ready: BinaryHeap<_> = leaves.map(|node| entry(self.height[node], node)).collect();
-        while let Some((Reverse(cycle), _, _, node)) = ready.pop() {
+        leaves.for_each(|node| ready.push(self.pipe[node], self.height[node], tie(node)));
+        while let Some((cycle, node)) = ready.pop() {
             if let Some(pipe) = self.pipe[node] {
-                let issue = cycle.max(unit_free[pipe as usize]).max(next_cycle);
-                if issue > cycle {
-                    ready.push(entry(issue, node));
-                    continue;
-                }
-                (unit_free[pipe as usize], next_cycle) = (cycle + self.busy[node], cycle + 1);
+                ready.issue(pipe, cycle, self.busy[node]);
             }
             self.height[node] = cycle;
             for &(pred, latency) in &preds[node] {
                 self.height[pred] = self.height[pred].max(cycle + latency);
                 unscheduled_succs[pred] -= 1;
                 if unscheduled_succs[pred] == 0 {
-                    ready.push(entry(self.height[pred], pred));
+                    ready.push(self.pipe[pred], self.height[pred], tie(pred));
                 }
             }
         }
@@ -394,6 +424,77 @@ impl DepGraph {
     }
 }
 
+/// The nodes that may be next in the backward schedule, by issue pipe: the one with the least cycle is, where a node
+/// waits for its pipe, and all of them for a cycle of their own. So none is looked at again for every cycle that it has
+/// to wait.
+struct ReadyQueue {
+    pipes: Vec<Pipe>,
+    /// Whether there is an instruction in the last cycle.
+    next_cycle: u32,
+}
+
+/// What decides among nodes of one cycle, the greatest first.
+type Tie = (Reverse<u32>, u32, usize);
+
+#[derive(Default)]
+struct Pipe {
+    /// `None` for pseudo operations, which take no cycle.
+    unit: Option<Unit>,
+    free: u32,
+    /// Those that may issue as soon as the pipe does, and those that may only later.
+    now: BinaryHeap<Tie>,
+    later: BinaryHeap<(Reverse<u32>, Tie)>,
+}
+
+impl ReadyQueue {
+    fn new(pipes: &[Option<Unit>]) -> ReadyQueue {
+        let mut units: Vec<Option<Unit>> = Vec::new();
+        for pipe in pipes {
+            if !units.contains(pipe) {
+                units.push(*pipe);
+            }
+        }
+        let pipes = units.into_iter().map(|unit| Pipe { unit, ..Pipe::default() }).collect();
+        ReadyQueue { pipes, next_cycle: 0 }
+    }
+
+    fn push(&mut self, unit: Option<Unit>, cycle: u32, tie: Tie) {
+        let pipe = self.pipes.iter_mut().find(|pipe| pipe.unit == unit);
+        pipe.into_iter().for_each(|pipe| pipe.later.push((Reverse(cycle), tie)));
+    }
+
+    /// The next node, and its cycle.
+    fn pop(&mut self) -> Option<(u32, usize)> {
+        let next_cycle = self.next_cycle;
+        let firsts = self.pipes.iter_mut().filter_map(|pipe| Some((pipe.first(next_cycle)?, pipe)));
+        let ((Reverse(cycle), (_, _, node)), pipe) = firsts.max_by_key(|(first, _)| *first)?;
+        if pipe.now.pop().is_none() {
+            pipe.later.pop();
+        }
+        Some((cycle, node))
+    }
+
+    /// A pipe has got an instruction, for some cycles.
+    fn issue(&mut self, unit: Unit, cycle: u32, busy: u32) {
+        let pipe = self.pipes.iter_mut().find(|pipe| pipe.unit == Some(unit));
+        pipe.into_iter().for_each(|pipe| pipe.free = cycle + busy);
+        self.next_cycle = cycle + 1;
+    }
+}
+
+impl Pipe {
+    fn first(&mut self, next_cycle: u32) -> Option<(Reverse<u32>, Tie)> {
+        let free = self.unit.map_or(0, |_| self.free.max(next_cycle));
+        while let Some((Reverse(cycle), tie)) = self.later.peek().copied()
+            && cycle <= free
+        {
+            self.later.pop();
+            self.now.push(tie);
+        }
+        self.now.peek().map(|tie| (Reverse(free), *tie)).or_else(|| self.later.peek().copied())
+    }
+}
+
 /// A wait for wgmma, or the pseudo operation that defines their results after it.
 fn is_wait(data: &InstData) -> bool {
     data.op == Op::Pseudo(Pseudo::Landed) || data.modifiers.first() == Some(&M::DEPBAR)
@@ -424,12 +525,15 @@ fn is_uniform(function: &Function, data: &InstData) -> bool {
 pub struct WgmmaRegisters(FxHashSet<Value>);
 
 impl WgmmaRegisters {
-    pub fn new(function: &Function, insts: &[Inst]) -> WgmmaRegisters {
+    pub fn new(function: &Function, insts: &[Inst], roles: &Roles) -> WgmmaRegisters {
         let general = |v: &Value| function.values[*v].file == File::R;
         let all = || insts.iter().map(|i| &function.insts[*i]);
-        let fences = all().filter(|data| Effects::of(data).motion == Motion::Wgmma);
+        let fences = insts.iter().filter(|i| roles.of(**i) == Role::Fence).map(|i| &function.insts[*i]);
         let operands = fences.flat_map(|data| data.uses().chain(data.results.iter().copied()));
         let tuples: FxHashSet<Value> = operands.filter(general).collect();
+        if tuples.is_empty() {
+            return WgmmaRegisters(tuples);
+        }
         let mut registers = tuples.clone();
         for data in all() {
             match data.op {
@@ -446,7 +550,7 @@ impl WgmmaRegisters {
     }
 
     pub fn are_accessed_by(&self, data: &InstData) -> bool {
-        data.uses().chain(data.results.iter().copied()).any(|v| self.0.contains(&v))
+        !self.0.is_empty() && data.uses().chain(data.results.iter().copied()).any(|v| self.0.contains(&v))
     }
 }
 
@@ -475,19 +579,27 @@ pub struct LatencyTable {
     model: &'static Model,
     isa: Isa,
     tuning: Tuning,
-    known: FxHashMap<(sass::Op, SmallVec<[M; 4]>), Issue>,
+    known: FxHashMap<sass::Op, Vec<(SmallVec<[M; 4]>, Issue)>>,
+    /// By value: memory for [`DepGraph::add_data_deps`], all zero.
+    nodes: Vec<u32>,
 }
 
 impl LatencyTable {
     pub fn new(isa: Isa, tuning: &Tuning) -> LatencyTable {
-        LatencyTable { model: Model::of(isa), isa, tuning: *tuning, known: FxHashMap::default() }
+        LatencyTable {
+            model: Model::of(isa),
+            isa,
+            tuning: *tuning,
+            known: FxHashMap::default(),
+            nodes: Vec::new(),
+        }
     }
 
     fn issue(&mut self, function: &Function, inst: Inst) -> Issue {
         let data = &function.insts[inst];
         let Op::Machine(op) = data.op else { return Issue { unit: None, busy: 0 } };
-        let key = (op, data.modifiers.clone());
-        if let Some(issue) = self.known.get(&key) {
+        let known = self.known.entry(op).or_default();
+        if let Some((_, issue)) = known.iter().find(|(modifiers, _)| *modifiers == data.modifiers) {
             return *issue;
         }
         let operands: SmallVec<[sass::Operand; 8]> =
@@ -500,7 +612,7 @@ impl LatencyTable {
         };
         let busy = unit.map_or(1, |u| u32::from(self.model.interval(u).max(interval)));
         let issue = Issue { unit, busy };
-        self.known.insert(key, issue);
+        known.push((data.modifiers.clone(), issue));
         issue
     }
 

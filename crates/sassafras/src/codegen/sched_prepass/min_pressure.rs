@@ -14,10 +14,9 @@
 //!
 //! Afterwards every definition is before its uses, and anchors are in the original order. Linear in the block.
 
-use super::dep_graph::{self, Boundary, WgmmaRegisters};
-use crate::analysis::effects::Effects;
+use super::dep_graph::{Role, Roles, WgmmaRegisters};
 use ori::entity::Entity;
-use ori::{File, Function, Inst, Value};
+use ori::{Cfg, File, Function, Inst, Value};
 
 /// The instructions that keep their order.
 #[derive(Clone, Copy, PartialEq)]
@@ -42,25 +41,25 @@ pub fn order(
     anchors: Anchors,
     tables: &mut Tables,
 ) -> Vec<Inst> {
-    let is_anchor = find_anchors(function, insts, remaining_uses, anchors);
+    let is_anchor = find_anchors(function, insts, remaining_uses, anchors, &tables.roles);
     let mut walk = PostOrder { function, tables, order: Vec::with_capacity(insts.len()) };
-    let registers = WgmmaRegisters::new(function, insts);
+    let registers = WgmmaRegisters::new(function, insts, &walk.tables.roles);
     let (mut after_barrier, mut after_fence) = (0, 0);
     for (position, &inst) in insts.iter().enumerate() {
         let data = &function.insts[inst];
-        match dep_graph::boundary(data) {
-            Some(Boundary::Barrier) => {
+        match walk.tables.roles.of(inst) {
+            Role::Barrier => {
                 insts[after_barrier..position].iter().for_each(|i| walk.visit(*i));
                 (after_barrier, after_fence) = (position + 1, position + 1);
             }
-            Some(Boundary::Fence) => {
+            Role::Fence => {
                 let accessing = insts[after_fence..position]
                     .iter()
                     .filter(|i| registers.are_accessed_by(&function.insts[**i]));
                 accessing.for_each(|i| walk.visit(*i));
                 after_fence = position + 1;
             }
-            None => {}
+            Role::Free | Role::Effect => {}
         }
         walk.tables.pending[inst.index()] = true;
         data.results.iter().for_each(|v| walk.tables.definition[v.index()] = Some(inst));
@@ -79,6 +78,7 @@ fn find_anchors(
     insts: &[Inst],
     remaining_uses: &mut [u32],
     anchors: Anchors,
+    roles: &Roles,
 ) -> Vec<bool> {
     let is_anchor = |inst: &Inst| {
         let data = &function.insts[*inst];
@@ -91,7 +91,7 @@ fn find_anchors(
         delta += data.results.iter().map(|v| words(function, *v)).sum::<i32>();
         let sets_predicate = data.results.iter().any(|v| function.values[*v].file == File::P);
         let reduces = anchors == Anchors::EffectsAndReductions && delta < 0 && !sets_predicate;
-        !Effects::of(data).is_free() || reduces
+        roles.of(*inst) != Role::Free || reduces
     };
     let all = insts.iter().map(is_anchor).collect();
     // None of them is scheduled yet.
@@ -111,11 +111,16 @@ pub struct Tables {
     definition: Vec<Option<Inst>>,
     /// Which of them are not in the order yet.
     pending: Vec<bool>,
+    pub roles: Roles,
 }
 
 impl Tables {
-    pub fn new(function: &Function) -> Tables {
-        Tables { definition: vec![None; function.values.len()], pending: vec![false; function.insts.len()] }
+    pub fn new(function: &Function, cfg: &Cfg) -> Tables {
+        Tables {
+            definition: vec![None; function.values.len()],
+            pending: vec![false; function.insts.len()],
+            roles: Roles::new(function, cfg),
+        }
     }
 }
 

@@ -183,10 +183,16 @@ impl<'a> Lower<'_, 'a> {
     /// Waits for the warp, unless the block did already and no lane may have gone ahead since.
     pub(crate) fn converge_warp(&mut self) {
         let code = &self.kernel.code;
-        let mut insts = code.blocks[self.block].insts.iter().rev().map(|i| &code.insts[*i]);
+        let insts = &code.blocks[self.block].insts;
+        // Instructions are only appended: what was searched before is not again.
+        let (block, count, waited) = self.searched;
+        let known = if block == self.block { count.min(insts.len()) } else { 0 };
+        let mut new = insts[known..].iter().rev().map(|i| &code.insts[*i]);
         let is_event =
             |d: &&InstData| leaves_unconverged(d) || sleeps(d) || d.op == ori::Op::Machine(Op::WARPSYNC);
-        if !insts.find(is_event).is_some_and(waits_for_warp) {
+        let waits = new.find(is_event).map_or(known > 0 && waited, waits_for_warp);
+        self.searched = (self.block, insts.len(), waits);
+        if !waits {
             self.wait_for_warp();
         }
     }

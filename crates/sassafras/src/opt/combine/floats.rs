@@ -137,6 +137,33 @@ impl Combine<'_> {
     }
 }
 
+/// A sum with zero that only saturates is the modifier of the operation that computes its operand. That the sum flushes a
+/// subnormal result is what that operation must do as well; a NaN and -0 become +0 in both.
+pub(super) fn saturate(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([M::SAT] | [M::FTZ, M::SAT], [zero, sum]) = (&data.modifiers[..], &data.args[..]) else {
+        return None;
+    };
+    let operand = if matches!(zero, Arg::Zero(_)) { sum } else { zero };
+    if !matches!((zero, sum), (Arg::Zero(_), _) | (_, Arg::Zero(_))) {
+        return None;
+    }
+    let families = [sass::Op::FFMA, sass::Op::FADD, sass::Op::FMUL];
+    let from = families.into_iter().find_map(|op| c.single_use(operand, op))?;
+    let flushes = data.modifiers.contains(&M::FTZ);
+    if from.modifiers.contains(&M::SAT) || flushes && !from.modifiers.contains(&M::FTZ) {
+        return None;
+    }
+    // All three saturate on every machine; legalization moves one of two constants to a register.
+    let mut modifiers = from.modifiers.clone();
+    modifiers.push(M::SAT);
+    Some(Rewrite::Inst(Box::new(InstData {
+        op: from.op,
+        modifiers,
+        args: from.args.clone(),
+        ..data.clone()
+    })))
+}
+
 /// The operand that an operation returns with its sign changed, and the kind of number that it reads it as.
 fn sign_change(data: &InstData) -> Option<(Number, Use)> {
     let Op::Machine(op) = data.op else { return None };

@@ -9,7 +9,8 @@
 //! | `a + b - a` | `b` |
 //! | `a * 0 + x` | `x` |
 
-use super::rules::{RZ, Rule, add_terms, is_zero, lut_bit, match_lop3, plain};
+use super::bitwise::{lut_bit, match_lop3};
+use super::rules::{RZ, Rule, add_terms, is_zero, plain};
 use super::{Combine, Rewrite};
 use ori::{Arg, InstData, Op};
 use sass::M;

@@ -29,7 +29,11 @@ impl Combine<'_> {
             }
         };
         let key = self.load_key(data);
-        let before = self.available_loads.get(&key).copied().filter(|(_, when)| *when >= since);
+        let (number, is_new) = self.loads.add(&key);
+        if is_new {
+            self.available_loads.push((inst, 0));
+        }
+        let before = Some(self.available_loads[number]).filter(|(_, when)| !is_new && *when >= since);
         match before.filter(|_| self.fuel.burn()) {
             Some((found, _)) => {
                 let values = self.function.insts[found].results.clone();
@@ -41,7 +45,7 @@ impl Combine<'_> {
                 true
             }
             None => {
-                self.available_loads.insert(key, (inst, self.clock + 1));
+                self.available_loads[number] = (inst, self.clock + 1);
                 false
             }
         }
@@ -67,9 +71,8 @@ impl Combine<'_> {
                 guard.else_values.clear();
             }
         }
-        let shapes =
-            data.results.iter().map(|v| (self.function.values[*v].file, self.function.values[*v].words));
-        (data.op, data.modifiers.clone(), args, shapes.collect(), guard)
+        let shapes = data.results.iter().map(|v| self.function.values[*v]);
+        Key::new(data.op, &data.modifiers, args.iter(), shapes, guard.as_ref())
     }
 
     fn is_undefined(&self, value: Value) -> bool {

@@ -2,11 +2,12 @@
 //!
 //! A rule that is only worth it if the other instruction becomes dead looks at it through `single_use`.
 
-use super::{Combine, Rewrite, contract, identities, selects, shifts};
+use super::{Combine, Key, PAIR, Rewrite, bitwise, contract, floats, identities, products, selects, shifts};
 use crate::analysis::effects;
-use ori::{Arg, File, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
+use ori::{Arg, File, Generic, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
 use sass::M;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
+use std::sync::LazyLock;
 
 pub(super) type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
 
@@ -24,7 +25,8 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::IADD3), lea),
     (Op::Machine(sass::Op::IADD3), reassociate_add),
     (Op::Machine(sass::Op::IMAD), mul_by_one),
-    (Op::Machine(sass::Op::LOP3), merge_lop3),
+    (Op::Machine(sass::Op::IMAD), products::wide),
+    (Op::Machine(sass::Op::LOP3), bitwise::merge_cone),
     (Op::Machine(sass::Op::ISETP), compare_low_words),
     (Op::Machine(sass::Op::PRMT), prmt_of_prmt),
     (Op::Machine(sass::Op::PRMT), redundant_extension),
@@ -36,6 +38,7 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::NANOSLEEP), constant_time),
     (Op::Machine(sass::Op::BAR), constant_barrier),
     (Op::Machine(sass::Op::FADD), contract::rule),
+    (Op::Machine(sass::Op::FADD), floats::saturate),
     (Op::Machine(sass::Op::FADD2), contract::rule),
     (Op::Machine(sass::Op::DADD), contract::rule),
     (Op::Machine(sass::Op::HADD2), contract::rule),
@@ -51,14 +54,35 @@ pub(super) fn apply(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     if effects::is_offset_access(data.op) {
         return fold_offset(c, data).filter(|_| c.fuel.burn());
     }
-    let all = identities::RULES.iter().chain(selects::RULES).chain(shifts::RULES).chain(RULES);
-    let rules = all.filter(|(op, _)| *op == data.op);
-    for (_, rule) in rules {
+    for rule in rules_of(data.op) {
         if let Some(rewrite) = rule(c, data) {
             return c.fuel.burn().then_some(rewrite);
         }
     }
     None
+}
+
+/// The rules for an operation, in the order of the tables.
+fn rules_of(op: Op) -> &'static [Rule] {
+    static BY_OP: LazyLock<Vec<Vec<Rule>>> = LazyLock::new(|| {
+        let mut by_op: Vec<Vec<Rule>> = Vec::new();
+        for (op, rule) in identities::RULES.iter().chain(selects::RULES).chain(shifts::RULES).chain(RULES) {
+            let at = number(*op);
+            by_op.resize(by_op.len().max(at + 1), Vec::new());
+            by_op[at].push(*rule);
+        }
+        by_op
+    });
+    BY_OP.get(number(op)).map_or(&[], |rules| rules)
+}
+
+/// A number for each operation: those of the compiler first.
+fn number(op: Op) -> usize {
+    match op {
+        Op::Pseudo(op) => op as usize,
+        Op::Generic(op) => Pseudo::ALL.len() + op as usize,
+        Op::Machine(op) => Pseudo::ALL.len() + Generic::ALL.len() + op as usize,
+    }
 }
 
 pub(super) const RZ: Arg = Arg::Zero(File::R);
@@ -128,7 +152,7 @@ impl Combine<'_> {
             (Arg::Use(_), Arg::Use(_)) => (Op::Pseudo(Pseudo::Pack), &[], &[*low, *high]),
             _ => return None,
         };
-        let key = (op, modifiers.into(), args.into(), smallvec![(File::R, 2)], None);
+        let key = Key::new(op, modifiers, args.iter(), std::iter::once(PAIR), None);
         let before = self.available_expression(&key).map(|inst| self.function.insts[inst].results[0]);
         self.pair(low, high).or(before)
     }
@@ -473,50 +497,6 @@ fn compare_low_words(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         return None;
     };
     (is_zero(a) && is_zero(b)).then(|| c.forward(data, lower)).flatten()
-}
-
-/// The operands of a `LOP3`, and its table.
-pub(super) fn match_lop3(data: &InstData) -> Option<([Arg; 3], i64)> {
-    let [a, b, c, Arg::Imm(table), Arg::True(false)] = data.args[..] else { return None };
-    (data.modifiers[..] == [M::LUT] && data.results.len() == 1).then_some(([a, b, c], table))
-}
-
-/// The entry of a table for three bits.
-pub(super) fn lut_bit(table: i64, [a, b, c]: [bool; 3]) -> bool {
-    table >> (usize::from(a) << 2 | usize::from(b) << 1 | usize::from(c)) & 1 != 0
-}
-
-/// A `LOP3` of two operands, one of which is such a `LOP3` without another use.
-fn merge_lop3(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let ([x, y, RZ], table) = match_lop3(data)? else { return None };
-    for (inner, other, first) in [(x, y, true), (y, x, false)] {
-        let Some(([a, b, RZ], within)) = c.single_use(&inner, sass::Op::LOP3).and_then(match_lop3) else {
-            continue;
-        };
-        if [a, b, other].iter().any(|w| matches!(w, Arg::Use(u) if !u.is_plain())) {
-            continue;
-        }
-        let value = |a: bool, b: bool, o: bool| {
-            let i = lut_bit(within, [a, b, false]);
-            lut_bit(table, if first { [i, o, false] } else { [o, i, false] })
-        };
-        // Only the second operand can be a constant.
-        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2]] {
-            let mut merged = 0;
-            for bits in 0..8u8 {
-                let bit = |n: usize| bits >> (2 - n) & 1 != 0;
-                let mut of = [false; 3];
-                order.iter().enumerate().for_each(|(index, operand)| of[*operand] = bit(index));
-                merged |= i64::from(value(of[0], of[1], of[2])) << bits;
-            }
-            let operands = order.map(|i| [a, b, other][i]);
-            let args = [operands[0], operands[1], operands[2], Arg::Imm(merged), Arg::True(false)];
-            if let Some(rewrite) = c.legal(data, sass::Op::LOP3, &[M::LUT], &args) {
-                return Some(rewrite);
-            }
-        }
-    }
-    None
 }
 
 /// `R2UR` of a constant is `UMOV`.

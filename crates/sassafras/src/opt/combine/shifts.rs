@@ -8,7 +8,8 @@
 //! | `(x >> 8) & 0xff` | a `PRMT` that takes the byte |
 //! | `x + y` of 64 bits, where `y` is a word with its sign | `IMAD.WIDE y, 1, x` |
 
-use super::rules::{RZ, Rule, add_terms, match_lop3, plain};
+use super::bitwise::match_lop3;
+use super::rules::{RZ, Rule, add_terms, plain};
 use super::{Combine, Rewrite};
 use ori::{Arg, InstData, Op, Pseudo};
 use sass::M;

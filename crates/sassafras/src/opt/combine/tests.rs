@@ -1,7 +1,8 @@
 //! Random programs do the same before and after: the stores that they end in get the same addresses and values.
 
 use super::*;
-use ori::eval;
+use ori::{Guard, eval};
+use sass::M;
 
 mod contract;
 mod idioms;
@@ -129,7 +130,7 @@ impl Program {
     fn step(&mut self) {
         let word = [(File::R, 1)];
         let (a, b, c) = (self.word(), self.word(), self.word());
-        match self.random.below(31) {
+        match self.random.below(33) {
             0..3 => {
                 let b = if self.random.below(4) == 0 { b.negated() } else { b };
                 let sum = self.emit(sass::Op::IADD3, &[], &word, &[a, b, RZ]);
@@ -160,6 +161,21 @@ impl Program {
             }
             8 => {
                 let value = self.emit(sass::Op::FFMA, &[], &word, &[a, b, c]);
+                self.words.push(value);
+            }
+            31 => {
+                let modifiers = self.random.one(&[&[M::HI, M::U32][..], &[M::HI], &[]]);
+                let args = if self.random.below(2) == 0 { [a, b, RZ] } else { [b, a, RZ] };
+                let value = self.emit(sass::Op::IMAD, modifiers, &word, &args);
+                let lower = self.emit(sass::Op::IMAD, &[], &word, &[a, b, RZ]);
+                self.words.extend([value, lower]);
+            }
+            32 => {
+                let ftz = self.random.below(2) == 0;
+                let op = self.random.one(&[sass::Op::FADD, sass::Op::FMUL]);
+                let value = self.emit(op, if ftz { &[M::FTZ] } else { &[] }, &word, &[a, b]);
+                let modifiers = self.random.one(&[&[M::SAT][..], &[M::FTZ, M::SAT]]);
+                let value = self.emit(sass::Op::FADD, modifiers, &word, &[RZ, value.into()]);
                 self.words.push(value);
             }
             9 => {
