@@ -112,8 +112,10 @@ impl Data {
         let mut data = Data { relocatable, aliases: aliases(module), ..Data::default() };
         let mut later = Later::default();
         let context = Context { module, machine, lines };
-        for item in &module.items {
+        let kept = kept_declarations(module);
+        for (number, item) in module.items.iter().enumerate() {
             match item {
+                Item::Variable(v) if kept.get(&v.symbol) != Some(&number) => {}
                 Item::Variable(v) => data.variable(context, v, false, &mut later)?,
                 Item::Function(f) => {
                     data.image_params(module, f);
@@ -443,6 +445,19 @@ pub fn binding(linkage: ast::Linkage) -> Binding {
         ast::Linkage { external: false, visible: false, common: false, .. } => Binding::LOCAL,
         _ => Binding::GLOBAL,
     }
+}
+
+/// For each variable of the module the item that says what it is: the definition, or else the first `.extern`.
+fn kept_declarations(module: &ast::Module) -> FxHashMap<Symbol, usize> {
+    let mut kept = FxHashMap::default();
+    for (number, item) in module.items.iter().enumerate() {
+        match item {
+            Item::Variable(v) if v.linkage.external => _ = kept.entry(v.symbol).or_insert(number),
+            Item::Variable(v) => _ = kept.insert(v.symbol, number),
+            _ => {}
+        }
+    }
+    kept
 }
 
 fn memory(
