@@ -350,7 +350,8 @@ impl<'s> Parser<'s> {
         if space.is_some() {
             self.advance();
         }
-        let opaque = decl::declared_type(self.dot()).filter(|ty| space.is_none() && ty.class() == Class::Opaque);
+        let opaque =
+            decl::declared_type(self.dot()).filter(|ty| space.is_none() && ty.class() == Class::Opaque);
         if opaque.is_some() {
             let feature = "kernel parameter pointers to opaque types";
             self.gate(feature, Version::new(4, 3), 0, self.tok.span());

@@ -47,7 +47,10 @@ fn make_bundle(dir: &Path) -> Result<()> {
     // Names for debuggers are four fifths of the file.
     shell::run(Command::new("strip").arg(&compiler))?;
     shell::write(&dir.join("commit"), commit()?)?;
-    println!("{programs} programs in {0}; start `python3 {0}/bench/run.py --out bench.json` there", dir.display());
+    println!(
+        "{programs} programs in {0}; start `python3 {0}/bench/run.py --out bench.json` there",
+        dir.display()
+    );
     Ok(())
 }
 

@@ -137,11 +137,17 @@ impl ParamWords {
         let Operand::Address(range) = address else { return None };
         let (symbol, offset) = match body.list(*range) {
             [Operand::Symbol(s)] => (*s, 0),
-            [Operand::Symbol(s), Operand::Offset(n)] => (*s, u32::try_from(*n).ok()?),
+            [Operand::Symbol(s), Operand::Offset(n)] => (*s, offset_in_variable(*n)?),
             _ => return None,
         };
         self.has(symbol).then_some((symbol, offset))
     }
+}
+
+/// An offset that isn't negative. Far behind the end of any variable all are the same, and a vector there has an end.
+fn offset_in_variable(offset: i64) -> Option<u32> {
+    const FAR: u64 = u32::MAX as u64 - 255;
+    u64::try_from(offset).ok().map(|offset| offset.min(FAR) as u32)
 }
 
 /// The first byte and the length of each access of a body to the beginning of a symbol or a place behind it.
@@ -157,7 +163,7 @@ fn accesses<'a>(
         };
         let (symbol, offset) = match body.list(*range) {
             [Operand::Symbol(s)] => (*s, 0),
-            [Operand::Symbol(s), Operand::Offset(n)] => (*s, u32::try_from(*n).unwrap_or(0)),
+            [Operand::Symbol(s), Operand::Offset(n)] => (*s, offset_in_variable(*n).unwrap_or(0)),
             _ => return None,
         };
         let elements = if let Operand::Vector(list) = data { body.list(*list).len() as u32 } else { 1 };
