@@ -29,7 +29,9 @@ fn variadic_bytes(module: &ast::Module, params: &[Param], args: &[Operand]) -> u
     match (params.last(), args.last()) {
         (Some(param), Some(Operand::Symbol(arg))) if is_variadic(param) && args.len() == params.len() => {
             match module.symbols[arg.0 as usize].kind {
-                SymbolKind::Variable { bytes, .. } => (bytes as u32).next_multiple_of(4),
+                SymbolKind::Variable { bytes, .. } => {
+                    (bytes.min(abi::MOST_STACK.into()) as u32).next_multiple_of(4)
+                }
                 _ => 0,
             }
         }
@@ -86,11 +88,11 @@ pub fn outgoing(
                 Operand::List(range) => Some(body.list(*range)),
                 _ => None,
             });
-            let stack = signature.stack + variadic_bytes(module, prototype.params, args.unwrap_or(&[]));
-            let results: u32 = prototype.returns.iter().map(|r| 4 * shape(r).words()).sum();
-            most = most.max(
-                stack.next_multiple_of(16) + if signature.result_address.is_some() { results } else { 0 },
-            );
+            let rest = variadic_bytes(module, prototype.params, args.unwrap_or(&[]));
+            let stack = signature.stack.saturating_add(rest).min(abi::MOST_STACK).next_multiple_of(16);
+            let results: u64 = prototype.returns.iter().map(|r| 4 * u64::from(shape(r).words())).sum();
+            let results = if signature.result_address.is_some() { results } else { 0 };
+            most = most.max((u64::from(stack) + results).min(abi::MOST_STACK.into()) as u32);
         }
     }
     most
@@ -424,7 +426,8 @@ impl<'a> Lower<'_, 'a> {
             return None;
         }
         let mut signature = signature(callee.asked, returns, params);
-        signature.stack += variadic_bytes(self.module, params, args);
+        let rest = variadic_bytes(self.module, params, args);
+        signature.stack = signature.stack.saturating_add(rest).min(abi::MOST_STACK);
         let mut fixed = signature.convention.fixed();
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
