@@ -271,6 +271,7 @@ fn source(op: sass::Op, data: &InstData) -> Source {
         R2UR => Source::Warp,
         SHFL if is_broadcast(data) => Source::Warp,
         SYNCS if is_phase_check(data) => Source::Warp,
+        UIADD3 | UIMAD | UISETP | ULEA | ULOP3 | UMOV | USEL | USGXT | USHF => Source::Arguments,
         FSWZADD | SHFL | MATCH | ELECT | CS2UR => Source::Thread,
         _ => match sass::Form::of(op).first().map(|form| form.class) {
             Some(

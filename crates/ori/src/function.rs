@@ -510,6 +510,9 @@ pub struct Function {
     /// Words of constant bank 0 that uniform registers hold from the prologue on: offset and register, by offset. An
     /// [`Arg::Const`] of such a word is emitted as the register.
     pub uniform_constants: Vec<(u32, u8)>,
+    /// Blocks that threads of a warp may run while others of it are elsewhere, by number: the uniform registers of values
+    /// that are defined there are not those of others.
+    pub apart: Vec<Block>,
     /// Bytes of the stack frame that variables take, from the stack pointer on.
     pub frame: u32,
     /// Does the stack pointer move while the function runs (`alloca`)?

@@ -81,6 +81,9 @@ impl Reader {
             let offset = t.number()? as u32;
             t.expect("]")?;
             self.function.uniform_constants.push((offset, register));
+        } else if self.block.is_none() && t.takes("apart ") {
+            let block = self.block_named(&mut t)?;
+            self.function.apart.push(block);
         } else if self.block.is_none() && t.takes("awaited ") {
             let value = self.value(&mut t)?;
             self.function.awaited.push(value);

@@ -36,6 +36,9 @@ impl fmt::Display for Function {
         for (offset, register) in &self.uniform_constants {
             writeln!(f, "  uniform UR{register} c[0x0][{offset:#x}]")?;
         }
+        for block in &self.apart {
+            writeln!(f, "  apart {block}")?;
+        }
         for value in &self.awaited {
             writeln!(f, "  awaited {value}")?;
         }

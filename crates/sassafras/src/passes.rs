@@ -14,8 +14,8 @@
 //! correct code ask for fuel first (`--fuel`), so that a wrong one is found by bisection.
 
 use crate::codegen::{
-    convergence_barriers, critical_edges, legalize, remat_uniform, sched_prepass, uniform_constants,
-    wgmma_tuples, yield_insertion,
+    convergence_barriers, critical_edges, legalize, pack_words, remat_uniform, sched_prepass,
+    uniform_constants, wgmma_tuples, yield_insertion,
 };
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
@@ -27,7 +27,8 @@ use crate::mach::{
 };
 use crate::opt::{
     atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, iv_elim, licm,
-    load_elim, mem_vectorize, narrow_iv, predicate_logic, simplify, sink, tail_duplicate, uniform, unroll,
+    load_elim, mem_vectorize, narrow_iv, predicate_logic, simplify, sink, tail_duplicate, uniform,
+    uniform_webs, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};
@@ -346,6 +347,12 @@ const PIPELINE: &[Step] = &[
             .invalidates(&[]),
     ),
     Once(
+        ori("uniform-webs", 1, "warp-uniform values on the uniform datapath", uniform_webs::run)
+            .needs(&[Ssa, Expanded, UniformOperands])
+            .invalidates(&[Legal, UniformLiveness]),
+    ),
+    IfChanged(&[DCE.invalidates(&[])]),
+    Once(
         ori("convergence-barriers", 0, "BSSY and BSYNC around divergent regions", convergence_barriers::run)
             .needs(&[Ssa, ForwardProgress])
             .establishes(&[Convergence])
@@ -395,6 +402,16 @@ const PIPELINE: &[Step] = &[
             1,
             "list scheduling within blocks, bounded by register pressure",
             sched_prepass::run,
+        )
+        .needs(&[Ssa, Legal, UniformLiveness])
+        .invalidates(&[]),
+    ),
+    Once(
+        ori(
+            "pack-words",
+            1,
+            "words that are read after they were packed are words of the pack",
+            pack_words::run,
         )
         .needs(&[Ssa, Legal, UniformLiveness])
         .invalidates(&[]),
@@ -496,11 +513,20 @@ const ORDER: &[(&str, &str, &str)] = &[
         "words that become one parameter are packed at the end of the predecessor",
     ),
     ("predicate-merge", "bit-test", "the passes on predicates know comparisons"),
+    ("uniform", "uniform-webs", "descriptors are found from the general registers that they come from"),
+    ("mem-vectorize", "uniform-webs", "accesses of one general register stand side by side"),
+    ("sink", "uniform-webs", "a value is uniform where all its readers are known"),
+    (
+        "uniform-webs",
+        "convergence-barriers",
+        "it changes no branch, and values move to where the warp is together",
+    ),
     ("convergence-barriers", "critical-edges", "regions add blocks and edges"),
     ("convergence-barriers", "legalize", "regions add instructions"),
     ("legalize", "remat-uniform", "constants that got uniform registers are rematerialized, too"),
     ("remat-uniform", "sched-prepass", "rematerialized values are scheduled"),
     ("legalize", "sched-prepass", "constants that got registers are scheduled, too"),
+    ("sched-prepass", "pack-words", "the order decides which readers come after a pack"),
     ("dead-predicates", "pipe-balance", "a sum without carry fits other pipes"),
     ("layout", "linearize", "what falls through is known from the order"),
     ("control-codes", "reuse", "an instruction that yields empties the operand cache"),

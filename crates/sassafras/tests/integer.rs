@@ -35,7 +35,7 @@ struct Thread {
     parameters: [u32; 3],
     base: i64,
     registers: BTreeMap<i64, u32>,
-    predicates: [bool; 8],
+    predicates: [bool; 16],
 }
 
 impl Thread {
@@ -93,7 +93,7 @@ impl Thread {
                 }
                 Kind::R => self.register(operand.value).into(),
                 Kind::U => self.register(UNIFORM + operand.value).into(),
-                Kind::P => self.predicates[operand.value as usize].into(),
+                Kind::P | Kind::V => self.predicates[predicate(operand.kind, operand.value)].into(),
                 Kind::Const | Kind::ConstB | Kind::ConstR | Kind::ConstU => {
                     u64::from(self.constant(operand.value))
                         | u64::from(self.constant(operand.value + 4)) << 32
@@ -120,10 +120,10 @@ impl Thread {
         let mut predicates = predicates.into_iter();
         for (kind, number, words) in results {
             match kind {
-                Kind::P => {
+                Kind::P | Kind::V => {
                     let value = predicates.next();
                     if number != i64::from(sass::PT) {
-                        self.predicates[number as usize] = value.unwrap_or_else(|| panic!("{inst}"));
+                        self.predicates[predicate(kind, number)] = value.unwrap_or_else(|| panic!("{inst}"));
                     }
                 }
                 Kind::R if number == i64::from(sass::RZ) => {}
@@ -138,6 +138,11 @@ impl Thread {
 
 /// The number of UR0 among the registers of a thread.
 const UNIFORM: i64 = 256;
+
+/// The place of a predicate: PT is the last of the general ones, UPT of the uniform ones.
+fn predicate(kind: Kind, number: i64) -> usize {
+    number as usize + if kind == Kind::V { 8 } else { 0 }
+}
 
 /// Names that nvdisasm gives to an IMAD with certain operands.
 const ALIASES: [&str; 3] = ["MOV", "IADD", "SHL"];
@@ -173,7 +178,7 @@ fn check(forms: &[(&str, Meaning)]) {
                         parameters: [a, b, c],
                         base,
                         registers: BTreeMap::new(),
-                        predicates: [false, false, false, false, false, false, false, true],
+                        predicates: std::array::from_fn(|number| number % 8 == 7),
                     };
                     let (got, wanted) = (thread.run(&code), meaning(a, b, c));
                     assert_eq!(got, wanted, "{form} of {a:#x}, {b:#x}, {c:#x} on {machine}");

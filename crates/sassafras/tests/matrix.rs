@@ -126,15 +126,17 @@ fn a_product_stays_behind_the_meeting_of_its_threads() {
     assert!(place("WARPSYNC") < place("BMMA"), "{code:#?}");
 }
 
-/// Uniform registers are the warp's: threads on one side of a branch write over what the others need.
+/// Uniform registers are the warp's: threads on one side of a branch don't write over what the others need.
 #[test]
-fn uniform_values_stay_in_their_blocks() {
+fn uniform_values_of_one_side_of_a_branch_are_apart() {
     let parts = ".shared .align 8 .b64 barrier; mov.u32 %r2, %laneid; mov.u32 %r3, barrier; st.global.b32 [%rd1], %r2;\n\
         setp.eq.u32 %p1, %r2, 0; @%p1 bra L;\n\
         mbarrier.init.shared.b64 [%r3], 1; exit;\n\
         L: st.global.b32 [%rd1+4], %r3;";
     let code = code("sm_90", parts);
-    let last = |name: &str| code.iter().rposition(|line| line.starts_with(name)).expect(name);
-    let store = last("STG");
-    assert!(last("SYNCS") < store && last("ULDC") > last("SYNCS") && last("ULDC") < store, "{code:#?}");
+    let branch = code.iter().position(|line| line.contains("BRA")).expect("a branch");
+    let store = code.iter().rposition(|line| line.starts_with("STG.E desc[UR0]")).expect("a store");
+    let write = ["UR0", "UR1"].map(|register| format!(" {register},"));
+    let is_written = |line: &String| write.iter().any(|register| line.contains(register));
+    assert!(branch < store && !code[branch..].iter().any(is_written), "{code:#?}");
 }

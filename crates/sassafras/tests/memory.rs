@@ -141,7 +141,8 @@ fn generic_float_atomics_have_a_way_for_memory_that_is_not_global() {
 /// A handle in a register may differ between threads; the machine wants one for the warp.
 #[test]
 fn threads_with_different_handles_take_turns() {
-    let sample = "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f5,%f6}];\nst.global.f32 [%rd1], %f1;";
+    let sample = "mov.u32 %r1, %laneid; cvt.u64.u32 %rd2, %r1;\n\
+        tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd2, {%f5,%f6}];\nst.global.f32 [%rd1], %f1;";
     let code = listing("sm_90", sample).expect("it compiles");
     let turn = code.iter().position(|l| l.contains("R2UR P")).expect("a common handle");
     let tex = code.iter().position(|l| l.contains("TEX")).expect("a sample");
@@ -150,8 +151,12 @@ fn threads_with_different_handles_take_turns() {
     // Older machines take a handle of each thread's.
     assert_eq!(operations("sm_89", sample, &["TEX", "R2UR"]), ["TEX.B.LL"]);
     // A texture of the module has the same handle everywhere.
-    let named = sample.replace("[%rd1, {", "[image, {");
+    let named = sample.replace("[%rd2, {", "[image, {");
     assert_eq!(operations("sm_90", &named, &["TEX", "R2UR"]), ["TEX.LL"]);
+    // So has a handle that is a parameter.
+    let parameter = sample.replace("[%rd2, {", "[%rd1, {");
+    let code = listing("sm_90", &parameter).expect("it compiles");
+    assert!(!code.iter().any(|l| l.starts_with("@P") && l.contains("BRA")), "{code:#?}");
 }
 
 #[test]

@@ -30,6 +30,7 @@
 //! [`mutants`] plants errors to try it.
 
 mod cache;
+mod differing;
 mod divergence;
 mod flow;
 pub mod mutants;

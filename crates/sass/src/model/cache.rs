@@ -16,6 +16,11 @@
 //! * Guards don't matter, neither the first instruction's (829 are guarded where the reader isn't) nor the reader's
 //!   (157 times the register is written and read again after a reader that may not have run).
 //!
+//! Factors of matrix products are kept like any other operand, in all shapes and on all targets from sm_80 on: in 1,200
+//! HMMAs of CUTLASS's and of probes for sm_80 to sm_120 (every shape of f16, bf16, tf32, s8 and e4m3, three by three
+//! products of shared factors) each factor that the next product shares is kept, and none else. An HMMA reads ten
+//! registers, five of each bank: as many cycles as it takes.
+//!
 //! What it is good for, measured on an H200: each bank gives one register per cycle to a scheduler, whoever asks (FFMA,
 //! FADD, IMAD, IADD3, LOP3, HFMA2 alike), and instructions that follow share the wait. With all of three sources in one
 //! bank an instruction takes three cycles, with two in one bank two, FADD with one in each bank one. A register that
@@ -38,7 +43,7 @@ const BANKS: usize = 2;
 /// Operands of an instruction that may be kept.
 const LANES: usize = 3;
 /// Groups of units that read through slots of their own.
-const COLLECTORS: usize = 7;
+const COLLECTORS: usize = 11;
 
 /// Slots for operands in the cache.
 pub const SLOTS: usize = COLLECTORS * LANES * BANKS;
@@ -80,8 +85,13 @@ impl Unit {
             HalfTensor => 3,
             Double => 4,
             Fp64 => 5,
-            // Seen on sm_90 and sm_100 alone.
+            // Groups that are too fine cost flags, never a stale operand: whatever else reads the slot takes the same
+            // register or empties it.
             TensorWide => 6,
+            TensorNarrow => 7,
+            TensorEight => 8,
+            TensorIntegerWide => 9,
+            TensorIntegerNarrow => 10,
             _ => return None,
         })
     }
@@ -90,10 +100,11 @@ impl Unit {
 /// What an instruction reads through the operand cache, by slot.
 pub(super) fn reads(inst: &Inst, unit: Unit) -> impl Iterator<Item = Cached> + '_ {
     let never = inst.guard.predicate == PT && inst.guard.not;
-    // ptxas keeps no factor of HMMA.1688 for sm_90 and sm_100.
-    let collector = unit.collector().filter(|_| !never && !inst.has(M::_1688));
+    let collector = unit.collector().filter(|_| !never);
+    // ptxas keeps the first factor of a sparse product alone.
+    let is_sparse = unit.is_matrix() && inst.has(M::SP);
     let operands = inst.operands().enumerate().filter_map(move |(index, (slot, operand))| {
-        let (collector, lane) = (collector?, slot.lane?);
+        let (collector, lane) = (collector?, slot.lane.filter(|lane| *lane == 0 || !is_sparse)?);
         let is_register = operand.kind == Kind::R && operand.value != i64::from(RZ);
         let first = u16::try_from(operand.value).ok().filter(|_| is_register)?;
         Some((collector, lane, first, first + inst.words(index)))

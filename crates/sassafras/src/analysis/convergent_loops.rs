@@ -4,7 +4,7 @@
 //! those on the other still need. A convergent loop is a loop with its preheader, if
 //!
 //! * the threads of a warp that reach it run all of it convergently, up to the last of them that leaves or exits;
-//! * those that went elsewhere for good write no uniform registers there, nor do functions that they call;
+//! * those that went elsewhere for good write no uniform registers there;
 //! * no block runs between the preheader and the loop.
 //!
 //! So a word that a thread has in the preheader is what `R2UR` gives all through the loop, and a uniform register that
@@ -14,7 +14,7 @@
 
 use ori::divergence::region;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Op, Pseudo, Terminator};
+use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Op, Pseudo, Terminator, Value};
 
 pub struct ConvergentLoop {
     /// The only edge into the loop comes from here.
@@ -50,59 +50,92 @@ impl ConvergentLoop {
     }
 }
 
-/// The blocks that some threads of a warp run while others, with which they never reconverge, run code that writes
-/// uniform registers, too.
+/// The blocks that some threads of a warp run while others, with which they never reconverge, run other code, if some of
+/// them read or write uniform registers that the others write.
 pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
     let mut permanently_divergent = vec![false; function.blocks.len()];
-    // What is clobbered is rematerialized in the block that reads it: each reader writes then.
-    let rematerializes = is_clobbered_by_a_block(function, cfg, divergence);
-    let writes = |b: Block| {
-        writes_uniform(function, b) || calls(function, b) || rematerializes && reads_uniform(function, b)
-    };
-    let writers: Vec<bool> = function.blocks.keys().map(writes).collect();
+    let clobbers = |b: Block| writes_uniform(function, b) || calls(function, b);
+    let writers: Vec<bool> = function.blocks.keys().map(clobbers).collect();
     if !writers.contains(&true) {
         return permanently_divergent;
     }
-    // What follows a block that is permanently divergent is so, too.
-    for &branch in &cfg.order {
+    let touches = |b: Block| touches_uniform(function, b) || calls(function, b);
+    let touchers: Vec<bool> = function.blocks.keys().map(touches).collect();
+    for branch in parting_branches(function, cfg, divergence) {
+        // What follows a block that is permanently divergent is so, too.
         if permanently_divergent[branch.index()] {
             continue;
         }
-        let Terminator::Branch { predicate, uniform: false, .. } = function.blocks[branch].end else {
-            continue;
-        };
-        if !divergence.varies(predicate) || region(function, cfg, branch).is_some() {
-            continue;
-        }
-        let sides: Vec<Vec<Block>> = cfg.succs[branch.index()]
-            .iter()
-            .map(|side| std::iter::once(*side).chain(cfg.reachable_from(*side, None)).collect())
-            .collect();
-        if sides.iter().all(|side: &Vec<Block>| side.iter().any(|b| writers[b.index()])) {
+        let sides = sides(cfg, branch);
+        let touching = sides.iter().filter(|side| side.iter().any(|b| touchers[b.index()]));
+        let is_written = sides.iter().flatten().any(|b| writers[b.index()]);
+        if touching.count() > 1 && is_written {
             sides.iter().flatten().for_each(|b| permanently_divergent[b.index()] = true);
         }
     }
     permanently_divergent
 }
 
-/// Does a block clobber uniform registers of other threads of the warp, or may a function that it calls?
-pub fn is_clobbered_by_a_block(function: &Function, cfg: &Cfg, divergence: &Divergence) -> bool {
-    let clobbers =
-        |b: &Block| calls(function, *b) || divergence.is_divergent(*b) && writes_uniform(function, *b);
-    cfg.order.iter().any(clobbers)
+/// By block: do the threads of a warp that run it run it together, with no others elsewhere that read or write uniform
+/// registers? A uniform register that is written there holds for all that read it later, if no block writes it that is
+/// not so.
+pub fn convergent_blocks(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
+    let mut convergent: Vec<bool> = function.blocks.keys().map(|b| !divergence.is_divergent(b)).collect();
+    let mut has_parted = vec![false; function.blocks.len()];
+    for branch in parting_branches(function, cfg, divergence) {
+        // All that follows is done.
+        if has_parted[branch.index()] {
+            continue;
+        }
+        let sides = sides(cfg, branch);
+        let is_idle = |side: &&Vec<Block>| side.iter().all(|b| function.blocks[*b].insts.is_empty());
+        if sides.iter().filter(|side| !is_idle(side)).count() > 1 {
+            sides
+                .iter()
+                .flatten()
+                .for_each(|b| (convergent[b.index()], has_parted[b.index()]) = (false, true));
+        }
+    }
+    convergent
 }
 
+/// The branches at which threads part for good.
+fn parting_branches<'a>(
+    function: &'a Function,
+    cfg: &'a Cfg,
+    divergence: &'a Divergence,
+) -> impl Iterator<Item = Block> + 'a {
+    let parts = |branch: &Block| match function.blocks[*branch].end {
+        Terminator::Branch { predicate, uniform: false, .. } => {
+            divergence.varies(predicate) && region(function, cfg, *branch).is_none()
+        }
+        _ => false,
+    };
+    cfg.order.iter().copied().filter(parts)
+}
+
+/// All blocks that the threads of each side of a branch may run.
+fn sides(cfg: &Cfg, branch: Block) -> Vec<Vec<Block>> {
+    let starts = cfg.succs[branch.index()].iter();
+    starts.map(|side| std::iter::once(*side).chain(cfg.reachable_from(*side, None)).collect()).collect()
+}
+
+pub fn writes_uniform(function: &Function, block: Block) -> bool {
+    let results = function.blocks[block].insts.iter().flat_map(|i| &function.insts[*i].results);
+    results.into_iter().any(|v| is_uniform(function, *v))
+}
+
+/// Does it call a function? That may write uniform registers.
 fn calls(function: &Function, block: Block) -> bool {
     let is_call = |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
     function.blocks[block].insts.iter().any(|i| is_call(function.insts[*i].op))
 }
 
-fn reads_uniform(function: &Function, block: Block) -> bool {
-    let mut uses = function.blocks[block].insts.iter().flat_map(|i| function.insts[*i].uses());
-    uses.any(|v| function.values[v].file == File::UR)
+fn touches_uniform(function: &Function, block: Block) -> bool {
+    let mut insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
+    writes_uniform(function, block) || insts.any(|data| data.uses().any(|v| is_uniform(function, v)))
 }
 
-pub fn writes_uniform(function: &Function, block: Block) -> bool {
-    let results = function.blocks[block].insts.iter().flat_map(|i| &function.insts[*i].results);
-    results.into_iter().any(|v| matches!(function.values[*v].file, File::UR | File::UP))
+fn is_uniform(function: &Function, value: Value) -> bool {
+    matches!(function.values[value].file, File::UR | File::UP)
 }

@@ -39,6 +39,8 @@ pub struct Access {
     pub space: Space,
     /// The register of the address: a value, the stack pointer or zero; `None` if it is not known.
     pub base: Option<Arg>,
+    /// A general register that is added to it, where the base is a uniform one.
+    pub index: Option<Arg>,
     pub offset: i64,
     pub bytes: i64,
 }
@@ -107,7 +109,7 @@ pub enum Motion {
 impl Access {
     /// Some bytes of a state space.
     const fn anywhere(space: Space) -> Access {
-        Access { space, base: None, offset: 0, bytes: 16 }
+        Access { space, base: None, index: None, offset: 0, bytes: 16 }
     }
 }
 
@@ -287,11 +289,12 @@ fn access(data: &InstData, op: sass::Op) -> Option<Access> {
         // Each thread has the address of a row.
         _ if matches!(op, LDSM | STSM) => None,
         // A sum of two registers.
-        _ if matches!(op, LDS | STS | LDL | STL) && at > 0 => None,
+        _ if matches!(op, LDL | STL) && at > 0 => None,
         Arg::Use(_) | Arg::Stack | Arg::Zero(_) => Some(base),
         _ => None,
     };
-    Some(Access { space, base, offset, bytes })
+    let index = data.args.first().copied().filter(|_| matches!(op, LDS | STS) && at > 0);
+    Some(Access { space, base, index, offset, bytes })
 }
 
 /// Has it an address of a register and an offset, which a sum may become part of?

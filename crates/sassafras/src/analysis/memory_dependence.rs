@@ -16,7 +16,7 @@ impl Access {
         if self.space != other.space && self.space != Generic && other.space != Generic {
             return false;
         }
-        let same_base = self.base.is_some() && self.base == other.base;
+        let same_base = self.base.is_some() && (self.base, self.index) == (other.base, other.index);
         let overlap = self.offset < other.offset + other.bytes && other.offset < self.offset + self.bytes;
         !same_base || overlap
     }

@@ -88,7 +88,7 @@ fn load_constants(function: &mut Function, target: &TargetMachine, data: &mut In
     let (words, modifiers) = if is_double(data) { (2, smallvec![sass::M::_64]) } else { (1, smallvec![]) };
     for arg in &mut data.args {
         let Arg::Const { bank, offset } = *arg else { continue };
-        if words == 1 && !uniform && function.uniform_constant(bank, offset).is_some() {
+        if words == 1 && function.uniform_constant(bank, offset).is_some() {
             continue;
         }
         let from = match load {
@@ -199,12 +199,10 @@ fn loads_constants(op: Op) -> bool {
 
 /// Can the words of constant bank 0 that it has as operands be in uniform registers? Moves load them as well.
 pub fn takes_uniform_constants(function: &Function, target: &TargetMachine, data: &InstData) -> bool {
-    let is_uniform = |v: &Value| matches!(function.values[*v].file, File::UR | File::UP);
     let is_move = data.op == Op::Machine(sass::Op::MOV);
     matches!(data.op, Op::Machine(_))
         && !is_move
         && !loads_constants(data.op)
-        && !data.results.iter().any(is_uniform)
         && is_legal(function, target, data)
 }
 

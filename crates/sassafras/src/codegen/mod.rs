@@ -3,6 +3,7 @@
 pub mod convergence_barriers;
 pub mod critical_edges;
 pub mod legalize;
+pub mod pack_words;
 pub mod remat_uniform;
 pub mod sched_prepass;
 pub mod uniform_constants;

@@ -1,11 +1,14 @@
 //! Rematerialization of uniform values in the block of each use.
 //!
 //! Uniform registers belong to the warp, not to a thread: where threads have diverged, those on one side overwrite what
-//! those on the other still need. So no uniform value is live across blocks in code that parts of a warp may run one
-//! after the other, if some of it, or a function that it calls, writes uniform registers; except in convergent loops
-//! (`analysis/convergent_loops.rs`). Constants and words of general registers are rematerialized in the block that
-//! reads them, and again after each call. Within a block a group of threads is not interrupted: a block with a wait
-//! that a uniform register would be live across is split there.
+//! those on the other still need. So no uniform value that diverged threads write is live across blocks; except in
+//! convergent loops (`analysis/convergent_loops.rs`). Constants and words of general registers are rematerialized in the
+//! block that reads them, and again after each call. Within a block a group of threads is not interrupted: a block with
+//! a wait that a uniform register would be live across is split there.
+//!
+//! What is written where all threads of the warp are together lasts up to its last use, wherever that is, as long as
+//! diverged threads write other registers: [`Function::apart`] asks the allocator for that. Not in functions
+//! that call or are called.
 //!
 //! ```text
 //! a: u1 = ULDC c[0][x]            a: …
@@ -13,8 +16,8 @@
 //! b: LDG [v1 + u1]                b: u2 = ULDC c[0][x]; LDG [v1 + u2]
 //! ```
 //!
-//! Afterwards, in such functions, a rematerializable uniform value is read in its defining block or in its convergent
-//! loop only. Dead originals are removed. Linear in the code, but for divergence and convergent loops.
+//! Afterwards a rematerializable uniform value that diverged threads write is read in its defining block or in its
+//! convergent loop only. Dead originals are removed. Linear in the code, but for divergence and convergent loops.
 
 use crate::analysis::convergent_loops;
 use crate::context::{Context, PassResult};
@@ -28,14 +31,20 @@ use sass::{M, Op as Name};
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let mut cfg = Cfg::new(function);
     let mut divergence = Divergence::new(function, &cfg);
-    if !may_be_clobbered(function, &cfg, &divergence) {
+    let mut convergent = Convergent::new(function, &cfg, &divergence);
+    if !convergent.may_be_clobbered(function, &cfg) {
         return Ok(Change::Nothing);
     }
-    if split_at_waits(function, &cfg, &divergence) {
+    let lasting = convergent.lasting_values(function, &cfg);
+    if split_at_waits(function, &cfg, (&convergent, &lasting)) {
         cfg = Cfg::new(function);
         divergence = Divergence::new(function, &cfg);
+        convergent = Convergent::new(function, &cfg, &divergence);
     }
-    let persistence = Persistence::new(function, &cfg, &divergence);
+    let persistence = Persistence::new(function, &cfg, &divergence, lasting);
+    if persistence.crosses_blocks(function, &cfg) {
+        function.apart = function.blocks.keys().filter(|b| !convergent.blocks[b.index()]).collect();
+    }
     let mut definitions: Vec<Option<Inst>> = vec![None; function.values.len()];
     for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts) {
         let data = &function.insts[*inst];
@@ -52,15 +61,55 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     Ok(Change::ControlFlow)
 }
 
+/// Which blocks the threads of a warp run together, with no others elsewhere that write what they read, or read what they
+/// write.
+struct Convergent {
+    blocks: Vec<bool>,
+    /// Blocks that some run while others never come there ([`convergent_loops::permanently_divergent`]).
+    apart: Vec<bool>,
+    calls: bool,
+}
+
+impl Convergent {
+    fn new(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Convergent {
+        let apart = convergent_loops::permanently_divergent(function, cfg, divergence);
+        let is_convergent = |b: Block| !divergence.is_divergent(b) && !apart[b.index()];
+        let calls =
+            |inst: &Inst| matches!(function.insts[*inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
+        let calls = cfg.order.iter().flat_map(|b| &function.blocks[*b].insts).any(calls);
+        let blocks = function.blocks.keys().map(is_convergent).collect();
+        Convergent { blocks, apart, calls }
+    }
+
+    /// May uniform registers be clobbered between two blocks that a thread runs one after the other?
+    fn may_be_clobbered(&self, function: &Function, cfg: &Cfg) -> bool {
+        let mut apart = cfg.order.iter().filter(|b| !self.blocks[b.index()]);
+        self.calls || apart.any(|b| convergent_loops::writes_uniform(function, *b))
+    }
+
+    /// By value: is it written where no thread is elsewhere? Then it holds up to its last use, if diverged threads write
+    /// other registers ([`Function::apart`]).
+    fn lasting_values(&self, function: &Function, cfg: &Cfg) -> Vec<bool> {
+        let mut lasting = vec![false; function.values.len()];
+        for &block in cfg.order.iter().filter(|b| self.blocks[b.index()] && !self.calls) {
+            let data = &function.blocks[block];
+            let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
+            data.params.iter().chain(results).for_each(|v| lasting[v.index()] = true);
+        }
+        lasting
+    }
+}
+
 /// Which uniform values persist from one block to another.
 struct Persistence {
+    lasting: Vec<bool>,
     /// The convergent loop of each block, and the defining block of each value.
     region: Vec<Option<usize>>,
     def_block: Vec<Option<Block>>,
 }
 
 impl Persistence {
-    fn new(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Persistence {
+    fn new(function: &Function, cfg: &Cfg, divergence: &Divergence, lasting: Vec<bool>) -> Persistence {
         let loops = convergent_loops::convergent_loops(function, cfg, divergence);
         let region = |block: Block| loops.iter().position(|l| l.contains(block));
         let mut def_block = vec![None; function.values.len()];
@@ -69,26 +118,36 @@ impl Persistence {
             let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
             data.params.iter().chain(results).for_each(|v| def_block[v.index()] = Some(block));
         }
-        Persistence { region: function.blocks.keys().map(region).collect(), def_block }
+        Persistence { lasting, region: function.blocks.keys().map(region).collect(), def_block }
     }
 
     fn persists(&self, value: Value, to: Block) -> bool {
         let region = |block: Block| self.region[block.index()];
         let def_block = self.def_block.get(value.index()).copied().flatten();
-        def_block.and_then(region).is_some_and(|r| region(to) == Some(r))
+        let is_lasting = self.lasting.get(value.index()).is_some_and(|lasting| *lasting);
+        is_lasting || def_block.and_then(region).is_some_and(|r| region(to) == Some(r))
+    }
+
+    /// Is a value that lasts read in another block than its own?
+    fn crosses_blocks(&self, function: &Function, cfg: &Cfg) -> bool {
+        let crosses = |v: Value, to: Block| {
+            is_uniform(function, v) && self.lasting[v.index()] && self.def_block[v.index()] != Some(to)
+        };
+        cfg.order.iter().any(|&block| {
+            let data = &function.blocks[block];
+            let mut uses = data.insts.iter().flat_map(|i| function.insts[*i].uses()).chain(data.end.uses());
+            uses.any(|v| crosses(v, block))
+        })
     }
 }
 
 /// Splits divergent blocks after instructions that wait for other threads, if uniform registers are read below. Returns
 /// whether there was one.
-fn split_at_waits(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -> bool {
-    let permanently_divergent = convergent_loops::permanently_divergent(function, cfg, divergence);
+fn split_at_waits(function: &mut Function, cfg: &Cfg, (convergent, lasting): (&Convergent, &[bool])) -> bool {
     let mut found = false;
-    for &block in
-        cfg.order.iter().filter(|b| divergence.is_divergent(**b) || permanently_divergent[b.index()])
-    {
-        let (mut block, others_run) = (block, permanently_divergent[block.index()]);
-        while let Some(at) = live_across_wait(function, block, others_run) {
+    for &block in cfg.order.iter().filter(|b| !convergent.blocks[b.index()]) {
+        let (mut block, others_run) = (block, convergent.apart[block.index()]);
+        while let Some(at) = live_across_wait(function, block, (lasting, others_run)) {
             let rest = function.block();
             function.blocks[rest].insts = function.blocks[block].insts.split_off(at);
             let jump = Terminator::Jump(Edge { to: rest, args: Vec::new() });
@@ -103,10 +162,15 @@ fn split_at_waits(function: &mut Function, cfg: &Cfg, divergence: &Divergence) -
 
 /// The position after the first wait of a block that a uniform register may be live across. `others_run`: threads that
 /// never come there may run meanwhile, before they exit.
-fn live_across_wait(function: &Function, block: Block, others_run: bool) -> Option<usize> {
+fn live_across_wait(
+    function: &Function,
+    block: Block,
+    (lasting, others_run): (&[bool], bool),
+) -> Option<usize> {
     let insts = &function.blocks[block].insts;
     let is = |at: usize, op: Name| insts.get(at).is_some_and(|i| function.insts[*i].op == Op::Machine(op));
-    let reads = |i: &Inst| function.insts[*i].uses().any(|v| is_uniform(function, v));
+    let is_transient = |v: Value| is_uniform(function, v) && !lasting[v.index()];
+    let reads = |i: &Inst| function.insts[*i].uses().any(is_transient);
     let last = insts.iter().rposition(reads)?;
     (1..=last).find(|&next| {
         let at = next - 1;
@@ -127,12 +191,6 @@ fn waits(data: &InstData) -> bool {
         Op::Pseudo(op) => op == Pseudo::CallRoutine,
         Op::Generic(_) => false,
     }
-}
-
-/// May uniform registers be clobbered between two blocks that a thread runs one after the other?
-fn may_be_clobbered(function: &Function, cfg: &Cfg, divergence: &Divergence) -> bool {
-    convergent_loops::is_clobbered_by_a_block(function, cfg, divergence)
-        || convergent_loops::permanently_divergent(function, cfg, divergence).contains(&true)
 }
 
 fn is_uniform(function: &Function, value: Value) -> bool {

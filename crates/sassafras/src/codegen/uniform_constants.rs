@@ -18,6 +18,7 @@ use crate::codegen::legalize;
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::{Arg, Cfg, Change, File, Function, LoopForest, Op, Pseudo};
+use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -70,20 +71,20 @@ fn weights(function: &Function, context: &Context) -> BTreeMap<u32, u64> {
     weights
 }
 
-/// Uniform registers that no value needs, the highest first. Tuples start at multiples of their size, so those of the
-/// function's values have the lower half to themselves.
+/// Uniform registers that no value needs, the highest first. The function's values have the lower half to themselves, and
+/// more if there are tuples, which start at multiples of their size.
 fn free_registers(function: &Function, urz: u8) -> Vec<u8> {
-    let uniform = function.values.keys().map(|v| function.values[v]).filter(|data| data.file == File::UR);
-    let words: usize = uniform.map(|data| usize::from(data.words)).sum();
+    let uniform = || function.values.keys().map(|v| function.values[v]).filter(|data| data.file == File::UR);
+    let words: usize = uniform().map(|data| usize::from(data.words)).sum();
     let count = urz.min(63);
-    let lowest = if words > 32 { 48 } else { 32 };
-    let named = |register: u8| {
-        let fixed = function.insts.keys().flat_map(|i| &function.insts[i].args);
-        let is_named =
-            |arg: &Arg| matches!(arg, Arg::Fixed { file: File::UR, number } if *number == register);
-        fixed.into_iter().any(is_named) || function.withheld.contains(&(File::UR, register))
-    };
-    (lowest..count).rev().filter(|register| !named(*register)).collect()
+    let lowest = if words > 32 && uniform().any(|data| data.words > 2) { 48 } else { 32 };
+    let args = function.insts.keys().flat_map(|i| &function.insts[i].args);
+    let fixed = args.filter_map(|arg| match arg {
+        Arg::Fixed { file, number } => Some((*file, *number)),
+        _ => None,
+    });
+    let named: FxHashSet<(File, u8)> = fixed.chain(function.withheld.iter().copied()).collect();
+    (lowest..count).rev().filter(|register| !named.contains(&(File::UR, *register))).collect()
 }
 
 /// Gives registers to words; two words that are loaded at once have an even register and the one above it.

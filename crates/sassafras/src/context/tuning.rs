@@ -66,6 +66,10 @@ tuning! {
     predicate_merge_distance = 48, "instructions", "judgment: saved instructions against register pressure";
     /// The most words of constant bank 0 that a kernel holds in uniform registers.
     uniform_constants = 24, "registers", "judgment: of 63, the rest is for descriptors and loops";
+    /// The most words of uniform webs that live from block to block.
+    uniform_web_across = 20, "registers", "judgment: of 63, the rest is for constants, descriptors and what lives within a block";
+    /// The most words of uniform webs that live at once.
+    uniform_web_registers = 26, "registers", "judgment: constants leave 32, and the scheduler lets some more live at once";
     /// Collections of neighbouring memory accesses that are open at once in a block.
     vectorize_open = 16, "bases", "judgment: bounds the time; code rarely walks more arrays at once";
     /// Memory accesses in one collection.

@@ -16,9 +16,15 @@
 //!   UBLKCP v9, …                           jump rest
 //! ```
 //!
+//! Other loops go over groups of threads with the same operands. Where the operands are the same for all threads
+//! (`ori::divergence`), whoever they are, there is one group: comparisons with the word of another thread hold, and
+//! branches on them become jumps (`same_operands.rs`).
+//!
 //! A predicate holds for at most one thread if it is `ELECT` where all threads of the warp have converged, or a
 //! conjunction with that. In a loop they converge again before the next election, so two elected threads are never here
 //! at once. Cost: linear, plus a divergence analysis where a waterfall loop is found.
+
+mod same_operands;
 
 use crate::analysis::constant_eval::Constants;
 use crate::context::{Context, PassResult};
@@ -32,11 +38,17 @@ use sass::{M, Op as Name};
 use smallvec::smallvec;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
+    let same_operands = same_operands::run(function, context);
+    Ok(one_thread(function, context).max(same_operands))
+}
+
+/// The loops over threads of which there is one.
+fn one_thread(function: &mut Function, context: &mut Context) -> Change {
     let cfg = context.analyses.cfg(function);
     let elects =
         |b: &Block| function.blocks[*b].insts.iter().any(|i| is_machine(&function.insts[*i], Name::ELECT));
     if !cfg.order.iter().any(elects) {
-        return Ok(Change::Nothing);
+        return Change::Nothing;
     }
     let loops: Vec<Waterfall> = cfg.order.iter().filter_map(|b| Waterfall::at(function, &cfg, *b)).collect();
     let divergence = context.analyses.divergence(function);
@@ -63,7 +75,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             has_changed = true;
         }
     }
-    Ok(Change::ControlFlow.when(has_changed))
+    Change::ControlFlow.when(has_changed)
 }
 
 fn is_machine(data: &InstData, op: Name) -> bool {

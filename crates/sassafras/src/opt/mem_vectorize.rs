@@ -64,7 +64,7 @@ impl Candidate {
         let Op::Machine(op @ (Name::LDS | Name::STS | Name::LDL | Name::STL)) = data.op else { return None };
         let effects = Effects::of(data);
         let (Memory::Read(access) | Memory::Write(access)) = effects.memory else { return None };
-        let Access { base: Some(base), offset, bytes, .. } = access else { return None };
+        let Access { base: Some(base), index: None, offset, bytes, .. } = access else { return None };
         let is_load = matches!(op, Name::LDS | Name::LDL);
         let has_form = matches!(data.modifiers[..], [] | [M::_64])
             && effects::is_plain_access(data)

@@ -17,4 +17,5 @@ pub mod simplify;
 pub mod sink;
 pub mod tail_duplicate;
 pub mod uniform;
+pub mod uniform_webs;
 pub mod unroll;

@@ -41,7 +41,7 @@ impl Allocator<'_> {
             false => self.drop_at_join(block, &mut before),
         }
         before.into_iter().for_each(|(value, reg)| self.carry_in(value, reg, is_loop));
-        self.assign_params(block)?;
+        self.assign_params(block, is_loop)?;
         if is_loop {
             self.reload_before_loop(block);
         }
@@ -77,16 +77,17 @@ impl Allocator<'_> {
         }
     }
 
-    /// Parameters get registers of their arguments, as far as these are free; the others follow.
-    fn assign_params(&mut self, block: Block) -> Result<(), AttemptError> {
+    /// Parameters get registers of their arguments, as far as these are free; the others follow. So do words of a tuple
+    /// that a loop packs whose arguments are not in a window for it: moves before the loop save moves in it.
+    fn assign_params(&mut self, block: Block, is_loop: bool) -> Result<(), AttemptError> {
         let mut others = Vec::new();
         for (i, param) in self.function.blocks[block].params.iter().enumerate() {
             if self.undefined.contains(*param) || self.precolored.reg(*param).is_some() {
                 continue;
             }
             match self.arg_reg(block, i, *param) {
-                Some(reg) => self.assign(*param, reg),
-                None => others.push(*param),
+                Some(reg) if !is_loop || self.suits_pack(*param, reg) => self.assign(*param, reg),
+                _ => others.push(*param),
             }
         }
         others.into_iter().try_for_each(|param| self.assign_param(param))

@@ -51,6 +51,7 @@ impl Allocator<'_> {
         let data = self.function.values[value];
         let window = usize::from(reg)..usize::from(reg) + usize::from(data.words);
         self.files[self.file(data.file)].fits(reg, data.words)
+            && self.may_share(value, window.clone())
             && self.precolored.reg(value).is_none_or(|fixed| fixed == reg)
             && !self.conflicts_with_precolored(value, window)
     }
@@ -63,14 +64,14 @@ impl Allocator<'_> {
     pub(super) fn free_reg(&self, value: Value) -> Option<u8> {
         let data = self.function.values[value];
         let regs = &self.files[self.file(data.file)];
-        self.conflict_free_reg(value).or_else(|| regs.first_window(data.words, regs.free()))
+        self.conflict_free_reg(value).or_else(|| regs.first_window(data.words, self.free_regs(value)))
     }
 
     /// A free register that no precolored value needs in the live range of this one.
     pub(super) fn conflict_free_reg(&self, value: Value) -> Option<u8> {
         let data = self.function.values[value];
         let regs = &self.files[self.file(data.file)];
-        let free = regs.free().without(self.precolored_conflicts(value));
+        let free = self.free_regs(value).without(self.precolored_conflicts(value));
         let first = regs.first_window(data.words, free)?;
         let unreserved = free.without(self.reserved_for_packs(data.file)).without(self.contended_regs(value));
         let Some(first_fit) = regs.first_window(data.words, unreserved) else { return Some(first) };
@@ -93,6 +94,31 @@ impl Allocator<'_> {
         }
     }
 
+    /// The free registers that a value may have.
+    fn free_regs(&self, value: Value) -> RegSet {
+        self.files[self.file(self.function.values[value].file)].free().without(self.foreign_regs(value))
+    }
+
+    /// Registers that others have had and that this value may not share with them: uniform ones, if one of the values is of
+    /// [`ori::Function::apart`] and the other is not.
+    fn foreign_regs(&self, value: Value) -> RegSet {
+        match self.function.values[value].file {
+            File::UR if !self.function.apart.is_empty() => {
+                self.uniform_owners[usize::from(!self.is_apart(value))]
+            }
+            _ => RegSet::default(),
+        }
+    }
+
+    pub(super) fn may_share(&self, value: Value, window: std::ops::Range<usize>) -> bool {
+        !self.foreign_regs(value).contains_any(window)
+    }
+
+    pub(super) fn is_apart(&self, value: Value) -> bool {
+        let block = self.def_block.get(value.index()).copied().flatten();
+        block.is_some_and(|block| self.function.apart.binary_search(&block).is_ok())
+    }
+
     /// A register for a value: a free one, or one that is vacated.
     pub(super) fn alloc_reg(&mut self, value: Value) -> Result<u8, AttemptError> {
         let data = self.function.values[value];
@@ -111,6 +137,7 @@ impl Allocator<'_> {
         let is_movable = matches!(data.file, File::R | File::P) && !regs.free().is_empty();
         let best = regs
             .windows(data.words)
+            .filter(|w| self.may_share(value, w.clone()))
             .filter_map(|w| Some((self.eviction_cost(index, w.clone(), is_movable)?, w)))
             .min_by_key(|(c, w)| (*c, w.start));
         let (_, window) = best.ok_or(AttemptError::OutOfRegisters(data.file))?;

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Values that are live where such a value is defined avoid the register that it wants: the first word of a pack that
-//! gets a register reserves a window for the whole tuple within the block, and the registers of a loop's parameters are
+//! gets a register reserves a window for the whole tuple within the block, also where words reach the pack as parameters
+//! of its block (fragments that one iteration loads and the next one multiplies), and the registers of a loop's parameters are
 //! reserved for their next values within the loop. Values that live across a routine avoid what it clobbers. Hints are
 //! preferences only: correctness never depends on them.
 //!
@@ -192,6 +193,18 @@ impl Hints {
         words.iter().enumerate().all(in_order).then_some(hint)
     }
 
+    /// The pack that a parameter is a word of, itself or through other parameters, and the place there.
+    fn pack_of_param(&self, param: Value, depth: u32) -> Option<(Value, u8)> {
+        let mut param = param;
+        for _ in 0..depth {
+            match self.by_value[param.index()]? {
+                Hint::Packed { whole, offset, reserves } => return reserves.then_some((whole, offset)),
+                Hint::Param { param: next, .. } => param = next,
+            }
+        }
+        None
+    }
+
     /// The parameter that a value is an argument of.
     pub fn param(&self, value: Value) -> Option<Value> {
         match self.by_value[value.index()]? {
@@ -365,23 +378,52 @@ impl Allocator<'_> {
     pub(super) fn hinted_reg(&mut self, value: Value) -> Option<u8> {
         let fits = |a: &Self, reg: u8| a.is_available(value, reg).then_some(reg);
         match self.hints.by_value[value.index()]? {
-            Hint::Param { param, .. } => self.target_reg(param).and_then(|reg| fits(self, reg)),
+            Hint::Param { param, .. } => match self.target_reg(param) {
+                Some(reg) => fits(self, reg),
+                None => {
+                    let (whole, offset) = self.hints.pack_of_param(param, self.tuning.regalloc_hint_depth)?;
+                    self.reg_in_new_window(value, whole, offset)
+                }
+            },
             Hint::Packed { whole, offset, reserves } => {
                 if let Some(reg) = self.hints.target_reg[whole.index()] {
                     return fits(self, reg.checked_add(offset)?);
                 }
                 // The other words of the window may be free only later.
                 let wanted = self.target_reg(whole).and_then(|reg| fits(self, reg.checked_add(offset)?));
-                if wanted.is_some() || !reserves {
-                    return wanted;
+                match wanted.is_some() || !reserves {
+                    true => wanted,
+                    false => self.reg_in_new_window(value, whole, offset),
                 }
-                let window = self.free_reg(whole)?;
-                self.hints.target_reg[whole.index()] = Some(window);
-                let words = usize::from(self.function.values[whole].words);
-                self.hints.pending_packs.push((whole, usize::from(window)..usize::from(window) + words));
-                fits(self, window + offset)
             }
         }
+    }
+
+    /// Chooses and reserves a window for the result of a pack. Returns the register of the first word that gets one.
+    fn reg_in_new_window(&mut self, value: Value, whole: Value, offset: u8) -> Option<u8> {
+        let window = self.free_reg(whole)?;
+        self.hints.target_reg[whole.index()] = Some(window);
+        let words = usize::from(self.function.values[whole].words);
+        self.hints.pending_packs.push((whole, usize::from(window)..usize::from(window) + words));
+        let reg = window.checked_add(offset)?;
+        self.is_available(value, reg).then_some(reg)
+    }
+
+    /// May a parameter of a loop have this register, or would the pack that it is a word of then take moves in each
+    /// iteration? The first word that is asked for chooses the window, if the rest of it is free.
+    pub(super) fn suits_pack(&mut self, param: Value, reg: u8) -> bool {
+        let Some(Hint::Packed { whole, offset, reserves: true }) = self.hints.by_value[param.index()] else {
+            return true;
+        };
+        let Some(window) = reg.checked_sub(offset) else { return false };
+        if let Some(chosen) = self.target_reg(whole) {
+            return chosen == window;
+        }
+        let fits = self.is_available(whole, window);
+        if fits {
+            self.hints.target_reg[whole.index()] = Some(window);
+        }
+        fits
     }
 
     /// The register that copies to a target want: its own, or the one that it wants itself.

@@ -252,6 +252,8 @@ struct Allocator<'a> {
     def_position: Vec<u32>,
     hints: Hints,
     precolored: Precoloring,
+    /// The uniform registers that values have had: those outside of [`Function::apart`], and those of it.
+    uniform_owners: [RegSet; 2],
     next_use: Option<NextUse>,
     /// The maximal register pressure of each loop by its header, in words of R.
     loop_pressure: Option<FxHashMap<Block, u32>>,
@@ -319,6 +321,7 @@ impl<'a> Allocator<'a> {
             limits,
             spill_free,
             block_limits,
+            uniform_owners: [RegSet::default(); 2],
             files,
             assigned: vec![None; values],
             locked: Vec::new(),
@@ -423,6 +426,10 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[value];
         let file = self.file(data.file);
         self.files[file].take(reg, data.words, value);
+        if data.file == File::UR {
+            let is_apart = self.is_apart(value);
+            self.uniform_owners[usize::from(is_apart)].add(RegSet::of(reg, data.words.into()));
+        }
         self.assigned[value.index()] = Some(reg);
         (0..data.words).for_each(|w| self.code.touch(data.file, reg + w));
     }

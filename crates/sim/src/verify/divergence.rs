@@ -14,6 +14,7 @@
 //! A branch that is only taken by all threads or by none (BRA.U, BRA.DIV, BRA.CONV) is not divergent, nor is EXIT: those
 //! who stay are still together.
 
+use super::differing::{Differing, changed_bits, result_bits};
 use super::flow::{Context, Contexts, Flow};
 use super::set::Registers;
 use super::stack::{Access, Stack};
@@ -142,7 +143,7 @@ pub struct Threads<'a> {
     /// By node: barriers that all have entered at the end, before a BSYNC there.
     entered: Vec<Entered>,
     /// By block: what its threads write of their own.
-    written: Vec<Registers>,
+    written: Vec<Differing>,
     touches: Vec<Vec<Touch>>,
     /// Where they have been asked for, the values that registers hold.
     values: Option<Values>,
@@ -154,8 +155,13 @@ impl<'a> Threads<'a> {
         let blocks = 0..flow.blocks();
         let barriers = blocks.clone().map(|block| Barriers::of(&code.insts[flow.block(block)])).collect();
         let written = |block: usize| {
-            let touches = touches[flow.block(block)].iter().flatten();
-            touches.filter(is_written_by_threads).flat_map(Touch::registers).collect()
+            let mut written = Differing::default();
+            for index in flow.block(block) {
+                let registers =
+                    touches[index].iter().filter(is_written_by_threads).flat_map(Touch::registers);
+                registers.for_each(|r| written.add_bits(r, changed_bits(&code.insts[index], r)));
+            }
+            written
         };
         let written = blocks.map(written).collect();
         let mut threads =
@@ -173,7 +179,7 @@ impl<'a> Threads<'a> {
     pub fn divergences(&self) -> Vec<Divergence> {
         let mut divergences: BTreeMap<usize, Divergence> = BTreeMap::new();
         // By node: registers that differ there because threads come together.
-        let mut mixed = vec![Registers::default(); self.graph.nodes.len()];
+        let mut mixed = vec![Differing::default(); self.graph.nodes.len()];
         let mut stack = Stack::default();
         loop {
             let before = (divergences.len(), stack.clone());
@@ -220,11 +226,11 @@ impl<'a> Threads<'a> {
     }
 
     /// By node: the registers that may differ between threads that are together at its end.
-    fn differing(&self, mixed: &[Registers], stack: &mut Stack) -> Vec<Registers> {
+    fn differing(&self, mixed: &[Differing], stack: &mut Stack) -> Vec<Differing> {
         let nodes = self.graph.nodes.len();
         let mut starts = mixed.to_vec();
-        let mut ends = vec![Registers::default(); nodes];
-        let all: Registers = (0..256).chain(512..520).collect();
+        let mut ends = vec![Differing::default(); nodes];
+        let all = Differing::from((0..256).chain(512..520).collect::<Registers>());
         // A kernel begins with nothing in registers, a function with anything.
         let returns = |node: usize| self.flow.leaves(self.graph.nodes[node].0, self.graph.block(node));
         let is_function = (0..nodes).any(|node| self.flow.keeps(self.graph.block(node)) && returns(node));
@@ -233,23 +239,23 @@ impl<'a> Threads<'a> {
         }
         let mut open: BTreeSet<usize> = (0..nodes).collect();
         while let Some(node) = open.pop_first() {
-            let mut state = starts[node];
+            let mut state = starts[node].clone();
             self.insts(node).for_each(|index| self.differ(index, &mut state, stack));
             if !self.flow.keeps(self.graph.block(node)) {
                 state.add(&all);
             }
-            ends[node] = state;
             for &next in &self.graph.to[node] {
                 if starts[next].add(&state) {
                     open.insert(next);
                 }
             }
+            ends[node] = state;
         }
         ends
     }
 
     /// What differs after an instruction.
-    fn differ(&self, index: usize, state: &mut Registers, stack: &mut Stack) {
+    fn differ(&self, index: usize, state: &mut Differing, stack: &mut Stack) {
         let (inst, touches) = (&self.code.insts[index], &self.touches[index]);
         let is_read = |touch: &&Touch| touch.role == Role::Use;
         let sources = match values::copied(inst) {
@@ -268,17 +274,19 @@ impl<'a> Threads<'a> {
         }
         let guard = usize::from(inst.guard.predicate) + 512;
         let some = inst.guard != Guard::ALWAYS && inst.form().guard == Kind::P && state.contains(guard);
-        for register in touches.iter().filter(is_written_by_threads).flat_map(Touch::registers) {
-            if differs || some {
-                state.insert(register);
-            } else if inst.guard == Guard::ALWAYS {
-                state.remove(register);
+        let bits = result_bits(inst, state, differs).unwrap_or(if differs { u32::MAX } else { 0 });
+        for touch in touches.iter().filter(is_written_by_threads) {
+            let bits = if touch.file == Kind::P && bits != 0 { u32::MAX } else { bits };
+            for register in touch.registers() {
+                let kept = if inst.guard == Guard::ALWAYS { 0 } else { state.bits(register) };
+                let changed = if some { changed_bits(inst, register) } else { 0 };
+                state.set(register, bits | kept | changed);
             }
         }
     }
 
     /// May threads diverge at the end of a node?
-    fn diverges(&self, node: usize, differs: &Registers) -> bool {
+    fn diverges(&self, node: usize, differs: &Differing) -> bool {
         let Some(last) = self.insts(node).last() else { return false };
         let inst = &self.code.insts[last];
         let together = [M::U, M::DIV, M::CONV].into_iter().any(|m| inst.has(m));
@@ -323,8 +331,8 @@ impl<'a> Threads<'a> {
     }
 
     /// Where threads of several sides come together, what any of them has written differs, unless it is from before.
-    fn mix(&self, divergence: &Divergence, mixed: &mut [Registers], stack: &mut Stack) {
-        let mut written = Registers::default();
+    fn mix(&self, divergence: &Divergence, mixed: &mut [Differing], stack: &mut Stack) {
+        let mut written = Differing::default();
         let mut words: BTreeSet<i64> = BTreeSet::new();
         let mut visits = vec![0; self.graph.nodes.len()];
         for side in &divergence.sides {
@@ -360,8 +368,8 @@ impl<'a> Threads<'a> {
         });
         for (node, _) in nodes(2) {
             let is_new = |location| !known.as_ref().is_some_and(|known| known(node, location));
-            let differing = written.iter().filter(|register| is_new(Location::Register(*register)));
-            mixed[node].add(&differing.collect());
+            let differing = written.registers().filter(|register| is_new(Location::Register(*register)));
+            differing.for_each(|register| mixed[node].add_bits(register, written.bits(register)));
             words.iter().filter(|word| is_new(Location::Word(**word))).for_each(|word| stack.add_word(*word));
         }
     }

@@ -536,6 +536,39 @@ fn planted_writes_of_uniform_registers_are_found() {
     assert!(overwrites[0].is_reported(&verify_code(&code).expect("known code")));
 }
 
+/// Predicates as bits of a word: one that is the same for all threads is so beside others.
+#[test]
+fn bits_of_a_word_differ_one_by_one() {
+    let code = |bit: &str, inside: &str| {
+        let test = format!("LOP3.LUT P1, RZ, R2, {bit}, RZ, 0xc0, !PT");
+        lost(&[
+            THREAD,
+            "S2R R1, SR_CTAID.X",
+            "ISETP.EQ.AND P0, PT, R1, 0x0, PT",
+            "SEL R2, RZ, 0x1, !P0",
+            "ISETP.EQ.AND P0, PT, R0, 0x0, PT",
+            "@P0 LOP3.LUT R2, R2, 0x2, RZ, 0xfc, !PT",
+            "BSSY B0, 0x90",
+            "@P0 BRA 0x90",
+            inside,
+            "BSYNC B0",
+            "UMOV UR4, 0x1",
+            &test,
+            "@P1 BRA 0xf0",
+            "UMOV UR4, 0x2",
+            "NOP",
+            "MOV R3, UR4",
+            "EXIT",
+        ])
+    };
+    const OTHER: &str = "LOP3.LUT R2, R2, 0x4, RZ, 0xfc, !PT";
+    assert_eq!(code("0x1", "NOP"), []);
+    assert_eq!(code("0x1", OTHER), []);
+    assert_eq!(code("0x2", "NOP"), [(0xd0, 0xf0)]);
+    assert_eq!(code("0x4", OTHER), [(0xd0, 0xf0)]);
+    assert_eq!(code("0x1", "IADD3 R2, R2, 0x4, RZ"), [(0xd0, 0xf0)]);
+}
+
 #[test]
 fn who_leaves_a_loop_finds_what_the_last_iteration_of_others_left() {
     let code = |index: &str| {

@@ -130,7 +130,7 @@ fn what_the_table_asks_for_is_kept() {
         };
         let spaces = [(Space::Shared, "shared"), (Space::Global, "global")];
         for (space, _) in spaces.into_iter().filter(|(_, name)| row.spaces.contains(name)) {
-            let access = Access { space, base: None, offset: 0, bytes: 4 };
+            let access = Access { space, base: None, index: None, offset: 0, bytes: 4 };
             assert!(!later || orders.iter().any(|o| o.keeps_later(&access)), "{}: acquire", row.ptx);
             assert!(!earlier || orders.iter().any(|o| o.keeps_earlier(&access)), "{}: release", row.ptx);
         }
