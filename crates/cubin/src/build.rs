@@ -534,7 +534,8 @@ impl<'a> Builder<'a> {
     fn pool_body(&self, pool: Pool) -> Result<(SectionType, u64, Body), WriteError> {
         let (align, size) = self.pool_size(pool);
         if size > MAX_POOL {
-            return Err(WriteError::in_file(format!("variables with values take {size} bytes: too many")));
+            let message = format!("variables with values take {size} bytes: too many");
+            return Err(WriteError::in_file(message).limit());
         }
         let mut bytes = Vec::with_capacity(size as usize);
         for (variable, offset) in self.members(pool) {

@@ -64,15 +64,22 @@ pub struct WriteError {
     pub section: Option<String>,
     /// What is wrong.
     pub message: String,
+    /// The model is sound, but larger than files are here.
+    pub is_limit: bool,
 }
 
 impl WriteError {
     pub(crate) fn in_file(message: impl Into<String>) -> WriteError {
-        WriteError { section: None, message: message.into() }
+        WriteError { section: None, message: message.into(), is_limit: false }
     }
 
     pub(crate) fn in_section(name: &str, message: impl Into<String>) -> WriteError {
-        WriteError { section: Some(name.to_string()), message: message.into() }
+        WriteError { section: Some(name.to_string()), message: message.into(), is_limit: false }
+    }
+
+    /// The same as an error about a limit.
+    pub(crate) fn limit(self) -> WriteError {
+        WriteError { is_limit: true, ..self }
     }
 }
 

@@ -189,12 +189,12 @@ impl Layout {
                 continue;
             }
             if section.align > MAX_ALIGN {
-                return Err(fail(format!("alignment {:#x} is too large", section.align)));
+                return Err(fail(format!("alignment {:#x} is too large", section.align)).limit());
             }
             let offset = packed_offset(end, section.align).and_then(|offset| offset.checked_add(section.gap));
             let offset = offset.filter(|&offset| offset <= MAX_FILE);
             let offset =
-                offset.ok_or_else(|| fail(format!("a gap of {:#x} bytes is too large", section.gap)))?;
+                offset.ok_or_else(|| fail("the file would be too large before it".to_string()).limit())?;
             let (size, in_file) = match (&section.body, content) {
                 (Body::Zeros(size), _) => (*size, false),
                 (_, content) => (content.as_ref().map_or(0, Vec::len) as u64, true),

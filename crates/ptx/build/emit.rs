@@ -96,10 +96,10 @@ fields! {
     Form { slots, operands, gates, error }
     Slot { words, kind, optional }
     Spec { role, ty, count, optional, sink, special, negates, when, gate, limits, index }
-    Limit { test, text }
+    Limit { test, text, when }
     Gate { subject, name, needs }
     Rule { step, when, then }
-    Condition { from, until, from_sm, until_sm, outside, present, absent, types, operands }
+    Condition { from, until, from_sm, until_sm, inside, outside, present, absent, types, operands }
 }
 
 impl<T: Rust> Rust for &'static [T] {

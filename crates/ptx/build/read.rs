@@ -111,7 +111,17 @@ impl Definitions {
     }
 
     fn limit(&self, name: &str) -> Result<Limit> {
-        named_limit(self.limits.get(name).ok_or_else(|| format!("no limit {name}"))?)
+        let line = self.limits.get(name).ok_or_else(|| format!("no limit {name}"))?;
+        let (test, text) = line.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
+        let (mut test, mut when) = (test.trim(), Condition::default());
+        // A test may be of two words; what follows is when it holds.
+        while let Some((before, last)) = test.rsplit_once(' ') {
+            if !self.version_or_target(last, &mut when)? {
+                break;
+            }
+            test = before.trim();
+        }
+        Ok(Limit { test: limit_test(test)?, text: Some(quoted(text.trim())?), when })
     }
 
     fn slots(&self, text: &str) -> Result<&'static [Slot]> {
@@ -290,23 +300,15 @@ impl Definitions {
         let (mut present, mut absent, mut types) = (Vec::new(), Vec::new(), Vec::new());
         for part in condition.split_whitespace() {
             let number = |text: &str| text.parse::<usize>().map_err(|e| format!("'{part}': {e}"));
-            let target = |text: &str| text.parse::<u16>().map_err(|e| format!("'{part}': {e}"));
-            if let Some(version) = part.strip_prefix("!ptx") {
-                when.until = Some(version_number(version)?);
-            } else if let Some(sm) = part.strip_prefix("!sm") {
-                when.until_sm = Some(target(sm)?);
-            } else if let Some(sm) = part.strip_prefix("sm") {
-                when.from_sm = Some(target(sm)?);
-            } else if let Some(set) = part.strip_prefix("!in:") {
-                when.outside = self.arch(set)?.leak();
-            } else if let Some(words) = part.strip_prefix('!') {
+            if self.version_or_target(part, &mut when)? {
+                continue;
+            }
+            if let Some(words) = part.strip_prefix('!') {
                 absent.extend(self.words(words)?);
             } else if let Some(n) = part.strip_prefix("args=") {
                 when.operands = Some(number(n)?);
             } else if let Some((place, words)) = part.strip_prefix('t').and_then(|p| p.split_once('=')) {
                 types.push((number(place)?, self.words(words)?));
-            } else if let Some(version) = part.strip_prefix("ptx") {
-                when.from = Some(version_number(version)?);
             } else {
                 present.push(self.words(part)?);
             }
@@ -318,6 +320,27 @@ impl Definitions {
             _ => Consequence::Gates(self.gates(then)?),
         };
         Ok(Rule { step, when, then })
+    }
+
+    /// `ptx8.0`, `!ptx8.0`, `sm90`, `!sm90`, `in:SET`, `!in:SET`. Is it one of them?
+    fn version_or_target(&self, part: &'static str, when: &mut Condition) -> Result<bool> {
+        let target = |text: &str| text.parse::<u16>().map_err(|e| format!("'{part}': {e}"));
+        if let Some(version) = part.strip_prefix("!ptx") {
+            when.until = Some(version_number(version)?);
+        } else if let Some(version) = part.strip_prefix("ptx") {
+            when.from = Some(version_number(version)?);
+        } else if let Some(sm) = part.strip_prefix("!sm") {
+            when.until_sm = Some(target(sm)?);
+        } else if let Some(sm) = part.strip_prefix("sm") {
+            when.from_sm = Some(target(sm)?);
+        } else if let Some(set) = part.strip_prefix("!in:") {
+            when.outside = self.arch(set)?.leak();
+        } else if let Some(set) = part.strip_prefix("in:") {
+            when.inside = self.arch(set)?.leak();
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Gates with `;` between.
@@ -418,7 +441,7 @@ fn named_role(text: &str) -> Result<Role> {
     })
 }
 
-/// `0..15`, `0|2`, `/8`, `pow2`, `nonzero`, `fraction`
+/// `0..15`, `0|2`, `!4`, `/8`, `pow2`, `nonzero`, `fraction`
 fn limit_test(text: &'static str) -> Result<Test> {
     Ok(match text {
         "no constant" => Test::Register,
@@ -426,6 +449,7 @@ fn limit_test(text: &'static str) -> Result<Test> {
         "vector" => Test::Vector,
         "no selector" => Test::Selector(""),
         _ if text.starts_with('.') => Test::Selector(text),
+        _ if text.starts_with('!') => Test::Except(number(&text[1..])?),
         "pow2" => Test::PowerOfTwo,
         "nonzero" => Test::NonZero,
         "fraction" => Test::Fraction,
@@ -437,18 +461,14 @@ fn limit_test(text: &'static str) -> Result<Test> {
     })
 }
 
-/// `0..15 : 'text'`
-fn named_limit(text: &'static str) -> Result<Limit> {
-    let (test, text) = text.split_once(" : ").ok_or("limit NAME = TEST : 'TEXT'")?;
-    Ok(Limit { test: limit_test(test.trim())?, text: Some(quoted(text.trim())?) })
-}
-
 /// The limits in `i(0..15)`, which have the words that ptxas has for most instructions.
 fn usual_limits(text: &'static str) -> Result<Vec<Limit>> {
     let (first, second) = text.split_at(text.rfind('/').unwrap_or(0));
     let tests = [first, second].into_iter().filter(|test| !test.is_empty()).map(limit_test);
     let limit = |test: Result<Test>| match test? {
-        test @ (Test::Range(..) | Test::Multiple(_) | Test::OneOf(_)) => Ok(Limit { test, text: None }),
+        test @ (Test::Range(..) | Test::Multiple(_) | Test::OneOf(_)) => {
+            Ok(Limit { test, text: None, when: Condition::default() })
+        }
         _ => Err(format!("'{text}' needs a text")),
     };
     tests.map(limit).collect()

@@ -175,10 +175,12 @@ pub struct Variable {
     pub span: Span,
 }
 
-/// `.ptr .global .align 16` of an entry parameter.
+/// `.ptr .global .align 16` or `.ptr .texref` of an entry parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ptr {
     pub space: Option<Space>,
+    /// What it points to, if that is a texture, a sampler or a surface.
+    pub opaque: Option<Type>,
     pub align: Option<u32>,
 }
 

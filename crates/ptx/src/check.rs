@@ -798,7 +798,11 @@ impl<'a, 's> Matcher<'a, 's> {
 
     /// ptxas's words if a constant breaks the limit.
     fn broken(&self, limit: &Limit, operand: &Operand, index: usize) -> Option<String> {
+        if !limit.when.is_current(self.parser.target, self.parser.version) {
+            return None;
+        }
         let obeys = match (&limit.test, operand) {
+            (Test::Except(other), Operand::Int { value, .. }) => *value as i64 != *other,
             (Test::Range(low, high), Operand::Int { value, .. }) => (*low..=*high).contains(&(*value as i64)),
             (Test::OneOf(values), Operand::Int { value, .. }) => values.contains(&(*value as i64)),
             (Test::Multiple(n), Operand::Int { value, .. }) => *value as i64 % n == 0,

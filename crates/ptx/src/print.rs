@@ -159,6 +159,9 @@ impl<'s> Printer<'_, 's> {
         if let Some(space) = ptr.space {
             put!(self, " {}", space.text());
         }
+        if let Some(opaque) = ptr.opaque {
+            put!(self, " .{}", opaque.name());
+        }
         if let Some(align) = ptr.align {
             put!(self, " .align {align}");
         }

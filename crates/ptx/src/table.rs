@@ -54,11 +54,12 @@
 //! of m×k elements of type `t1`, where m and k stand in the shape word; `*mk1/2` half of that. `{a*x*2}` is twice as
 //! many as `.x4` says.
 //!
-//! A limit has a test and a text: `limit name = 0..15 : 'text'`. Other tests of constants are `4|8|16`, `/8`, `pow2`,
-//! `nonzero`, `fraction`, `no constant`; `.b0 .hXX` and `no selector` are tests of the video selectors of registers.
+//! A limit has a test and a text: `limit name = 0..15 : 'text'`. Other tests of constants are `4|8|16`, `!4`, `/8`,
+//! `pow2`, `nonzero`, `fraction`, `no constant`; `.b0 .hXX` and `no selector` are tests of the video selectors of registers.
 //! `size` asks for a vector of the right size if it is one, `vector` for a vector where the opcode wants one. In its
 //! text `$v` is the value or the right size, `$u` the same without a sign, `$n` the number of the operand, `$w` the
-//! word in the row's first slot. `a(0..15)` is a limit with the text that most instructions have.
+//! word in the row's first slot. `a(0..15)` is a limit with the text that most instructions have. After the test stand
+//! the versions and targets that have the limit, as in rules: `limit name = 0..12 !ptx8.7 in:SET : 'text'`.
 //!
 //! ptxas checks an instruction in steps, and each step has its lines, in the order of the files:
 //! 1. The modifiers one by one: unknown words, words said twice, `word` lines.
@@ -73,8 +74,8 @@
 //! 7. The gates of optional operands, sizes of vectors and other faults of operands, limits.
 //!
 //! These lines name what must be there, `!` what must not: of `.x/.y` one, or none. `ptx6.4` is the version from which
-//! they apply, `!ptx8.1` the one below which, `sm70` and `!sm70` say the same of targets, `!in:SET` leaves out the
-//! targets of a set, `t1=.x/.y` asks for the second type, `args=3` for three operands. All but `word` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m`
+//! they apply, `!ptx8.1` the one below which, `sm70` and `!sm70` say the same of targets, `in:SET` and `!in:SET`
+//! name or leave out the targets of a set, `t1=.x/.y` asks for the second type, `args=3` for three operands. All but `word` begin with mnemonics, `a/b` or `v*` or `*`. In texts `$m`
 //! is the mnemonic, `$t0`, `$t1` are the types, `$types` is all of them (`.f32.s32`), `$op` is the operation, `$shape`
 //! the shape, `$1`, `$2`, … are the words that met the groups of the line, and `$1::` is what follows the `::` of such
 //! a word.

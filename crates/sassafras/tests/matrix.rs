@@ -3,8 +3,12 @@
 use sass::{Op, Target};
 
 fn code(target: &str, body: &str) -> Vec<String> {
+    code_of_version("9.0", target, body)
+}
+
+fn code_of_version(version: &str, target: &str, body: &str) -> Vec<String> {
     let source = format!(
-        ".version 9.0\n.target {target}\n.address_size 64\n\
+        ".version {version}\n.target {target}\n.address_size 64\n\
          .entry k(.param .b64 to, .param .b64 a, .param .b64 b, .param .b32 n) {{\n\
          .reg .b32 %r<40>; .reg .f32 %f<40>; .reg .b64 %rd<9>; .reg .pred %p<9>;\n\
          ld.param.b64 %rd1, [to]; ld.param.b64 %rd2, [a]; ld.param.b64 %rd3, [b]; ld.param.b32 %r1, [n];\n\
@@ -43,6 +47,17 @@ fn a_product_is_what_the_machine_has() {
                  {%r2,%r3,%r4,%r5},{%r6,%r7},{%f1,%f2,%f3,%f4}; st.global.f32 [%rd1], %f1;";
     assert_eq!(count(&code("sm_89", bytes), "QMMA.16832.F32.E4M3.E4M3 "), 1);
     assert_eq!(count(&code("sm_90", bytes), "HMMA.16816.F32 "), 2);
+}
+
+/// `.satfinite` of floats was there before PTX 6.5. Only sm_75 has it, for the last of the two steps, as with ptxas.
+#[test]
+fn a_sum_of_floats_saturates_where_the_machine_can() {
+    let product = "wmma.mma.sync.aligned.col.row.m8n32k16.f32.f32.satfinite {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8},\
+                   {%r2,%r3,%r4,%r5,%r6,%r7,%r8,%r9},{%r2,%r3,%r4,%r5,%r6,%r7,%r8,%r9},\
+                   {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}; st.global.f32 [%rd1], %f1;";
+    let code = code_of_version("6.4", "sm_75", product);
+    let plain = count(&code, "HMMA.1688.F32 ");
+    assert_eq!((plain, count(&code, "HMMA.1688.F32.SATFINITE ")), (2, 2), "{code:#?}");
 }
 
 /// Lanes that wait at an mbarrier by themselves may sleep, and BSYNC goes on without lanes that sleep. On an H200 the rest of

@@ -633,3 +633,33 @@ fn directives_preserve_what_ptxas_preserves() {
         run_pairs(&scratch, machine, &files, THREADS, &wanted, &format!("{words} {results} {directives}"));
     }
 }
+
+/// ptxas compiles them, too; what nothing reads or writes of a parameter costs nothing.
+#[test]
+fn parameters_of_any_size_compile() {
+    for bytes in [64_000, 10_000_000, 1 << 30, u32::MAX] {
+        let head = ".version 8.0\n.target sm_90\n.address_size 64\n";
+        let function = format!(
+            "{head}.visible .func (.param .b32 r) f(.param .align 4 .b8 x[{bytes}])\n\
+             {{ .reg .b32 %r; ld.param.b32 %r, [x+60]; st.param.b32 [r], %r; ret; }}\n"
+        );
+        compile(&function, "sm_90", |options| options.relocatable = true);
+    }
+    let caller = ".version 8.0\n.target sm_90\n.address_size 64\n\
+        .extern .func f(.param .align 4 .b8 x[64000]);\n\
+        .visible .func k() { { .param .align 4 .b8 y[64000]; st.param.b32 [y+63996], 1; call f, (y); } ret; }\n";
+    compile(caller, "sm_90", |options| options.relocatable = true);
+}
+
+#[test]
+fn a_variable_may_be_declared_before_and_after_its_definition() {
+    let kernel = ".visible .entry k() { .reg .b32 %r; ld.global.u32 %r, [g]; st.global.u32 [g], %r; ret; }\n";
+    let (outside, here) = (".extern .global .u32 g;\n", ".visible .global .u32 g = 3;\n");
+    for declarations in [[outside, here, outside], [outside, outside, ""], [here, outside, outside]] {
+        let declarations = declarations.concat();
+        let source = format!(".version 8.0\n.target sm_90\n.address_size 64\n{declarations}{kernel}");
+        for relocatable in [false, true] {
+            compile(&source, "sm_90", |options| options.relocatable = relocatable);
+        }
+    }
+}

@@ -58,6 +58,7 @@ cargo xtask <task>
       mutants                    the schedule verifier finds each of 10,000 planted errors
       modifiers                  `neg`, `abs` and `not` in front of every operand: the interpreter's memory at all levels
       ordering-mutants           the simulator's weak mode finds each planted loss of memory ordering
+      world DIR...               PTX of other people: verdicts and messages as ptxas's, verify and nvdisasm have no complaint
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms, compile-forms, tensor-text, matrix: this family only
@@ -66,7 +67,8 @@ cargo xtask <task>
       --bundle DIR               modifiers: the modules and cubins for a machine with a GPU, in place of a run here
       --ours-only                modifiers --bundle: without ptxas's cubins
       --gpu                      modifiers: on this machine's GPU, in place of the simulator
-      --target SM                modifiers: for another target than sm_90a
+      --target SM                modifiers: for another target than sm_90a; world: for these in place of each file's own
+      --program FILE             world: this compiler in place of the one that `cargo dist` builds
   bench frontend [MB...]         CPU time and memory of parse and check against ptxas (default 5 50 200)
   bench compile [DIR...]         CPU time of real kernels, PTX to cubin, against `ptxas -O3` (bar: 3)
   bench instructions BEFORE AFTER [DIR...]
@@ -80,6 +82,7 @@ cargo xtask <task>
                                  GPU and nvcc, in ptxas's code and in ours: `python3 DIR/bench/run.py --help` there
   bench gpu --report FILE.json   docs/performance.md, from what that run wrote
   fuzz frontend                  damaged PTX: no panic, no hang, memory in proportion to the input
+  fuzz tokens                    PTX with other tokens and statements, for the whole compiler: no panic, no internal error
   fuzz disasm                    damaged cubins and images for `sassafras disasm`: a listing or a message
       --seconds N                how long (default 600)
       --seed N                   other damage (default 1)

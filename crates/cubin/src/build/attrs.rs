@@ -139,8 +139,9 @@ impl Builder<'_> {
     fn param_attrs(&self, params: &Params) -> Result<Vec<Attr>, WriteError> {
         let mut attrs = Vec::with_capacity(params.list.len());
         for (ordinal, param) in params.list.iter().enumerate().rev() {
-            let ordinal = u16::try_from(ordinal)
-                .map_err(|_| WriteError::in_file(format!("{} parameters are too many", params.list.len())))?;
+            let ordinal = u16::try_from(ordinal).map_err(|_| {
+                WriteError::in_file(format!("{} parameters are too many", params.list.len())).limit()
+            })?;
             if !param.align.is_power_of_two() {
                 let message = format!("parameter {ordinal}: alignment {} is no power of two", param.align);
                 return Err(WriteError::in_file(message));

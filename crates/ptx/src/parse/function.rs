@@ -6,7 +6,7 @@
 use super::decl::{Checked, Scope, incomplete, variable_kind};
 use super::directive::PragmaPlace;
 use super::*;
-use crate::types::Type;
+use crate::types::{Class, Type};
 
 /// What a call or a second declaration of a function is compared with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -290,7 +290,7 @@ impl<'s> Parser<'s> {
         // ptxas judges a parameter when it has read the bracket that ends it, or else the token behind it.
         let (mut dims, mut end) = (Vec::new(), self.tok.span());
         if self.tok.is(b'[') {
-            let (size, bracket) = self.dim(true)?;
+            let (size, bracket) = self.param_size()?;
             (dims, end) = (vec![size], bracket);
         }
         if ptr.is_some() && owner != Owner::Entry {
@@ -322,6 +322,15 @@ impl<'s> Parser<'s> {
     }
 
     /// A name, or `_`, which is one only here.
+    /// `[4]` or `[]` of a parameter, and the bracket behind it. A size has 32 bits; one that is cut off to zero is none.
+    fn param_size(&mut self) -> Parse<(Option<u64>, Span)> {
+        self.expect(b'[')?;
+        let before = self.diagnostics.len();
+        let size = if self.tok.is(b']') { None } else { Some(self.small_int()?.into()) };
+        let is_cut = self.diagnostics.len() > before;
+        Ok((size.filter(|size| !is_cut || *size != 0), self.expect(b']')?.span()))
+    }
+
     fn param_name(&mut self) -> Parse<(Option<Name>, Span)> {
         let token = self.tok;
         if token.kind == TokenKind::Reserved && self.text(token) == "_" {
@@ -341,8 +350,15 @@ impl<'s> Parser<'s> {
         if space.is_some() {
             self.advance();
         }
+        let opaque =
+            decl::declared_type(self.dot()).filter(|ty| space.is_none() && ty.class() == Class::Opaque);
+        if opaque.is_some() {
+            let feature = "kernel parameter pointers to opaque types";
+            self.gate(feature, Version::new(4, 3), 0, self.tok.span());
+            self.advance();
+        }
         let align = if self.dot() == ".align" { Some(self.align()?) } else { None };
-        Ok(Some(Ptr { space, align }))
+        Ok(Some(Ptr { space, opaque, align }))
     }
 
     /// Gives each parameter its register or its symbol.

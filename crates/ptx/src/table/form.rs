@@ -80,6 +80,8 @@ pub struct Limit {
     pub test: Test,
     /// `None` for what it says about most instructions.
     pub text: Option<&'static str>,
+    /// The versions and targets that have it.
+    pub when: Condition,
 }
 
 impl Limit {
@@ -107,6 +109,8 @@ impl Limit {
 pub enum Test {
     /// `0..15`
     Range(i64, i64),
+    /// `!4`
+    Except(i64),
     /// `4|8|16`
     OneOf(&'static [i64]),
     /// `/8`
@@ -291,7 +295,7 @@ pub enum Step {
 }
 
 /// When a rule applies: all that it names must hold.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condition {
     /// The lowest version to which the rule applies.
     pub from: Option<Version>,
@@ -300,6 +304,8 @@ pub struct Condition {
     /// The lowest target, and the one below which.
     pub from_sm: Option<u16>,
     pub until_sm: Option<u16>,
+    /// The targets to which it applies, if not to all.
+    pub inside: &'static [Target],
     /// The targets to which it doesn't apply.
     pub outside: &'static [Target],
     /// Of each group one must be there.
@@ -324,6 +330,7 @@ impl Condition {
             && self.until.is_none_or(|v| !version.reaches(v))
             && self.from_sm.is_none_or(|sm| target.sm() >= sm)
             && self.until_sm.is_none_or(|sm| target.sm() < sm)
+            && (self.inside.is_empty() || self.inside.contains(&target))
             && !self.outside.contains(&target)
     }
 }

@@ -14,7 +14,7 @@
 
 use ori::divergence::region;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Terminator, Value};
+use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Op, Pseudo, Terminator, Value};
 
 pub struct ConvergentLoop {
     /// The only edge into the loop comes from here.
@@ -54,11 +54,13 @@ impl ConvergentLoop {
 /// them read or write uniform registers that the others write.
 pub fn permanently_divergent(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<bool> {
     let mut permanently_divergent = vec![false; function.blocks.len()];
-    let writers: Vec<bool> = function.blocks.keys().map(|b| writes_uniform(function, b)).collect();
+    let clobbers = |b: Block| writes_uniform(function, b) || calls(function, b);
+    let writers: Vec<bool> = function.blocks.keys().map(clobbers).collect();
     if !writers.contains(&true) {
         return permanently_divergent;
     }
-    let touchers: Vec<bool> = function.blocks.keys().map(|b| touches_uniform(function, b)).collect();
+    let touches = |b: Block| touches_uniform(function, b) || calls(function, b);
+    let touchers: Vec<bool> = function.blocks.keys().map(touches).collect();
     for branch in parting_branches(function, cfg, divergence) {
         // What follows a block that is permanently divergent is so, too.
         if permanently_divergent[branch.index()] {
@@ -121,6 +123,12 @@ fn sides(cfg: &Cfg, branch: Block) -> Vec<Vec<Block>> {
 pub fn writes_uniform(function: &Function, block: Block) -> bool {
     let results = function.blocks[block].insts.iter().flat_map(|i| &function.insts[*i].results);
     results.into_iter().any(|v| is_uniform(function, *v))
+}
+
+/// Does it call a function? That may write uniform registers.
+fn calls(function: &Function, block: Block) -> bool {
+    let is_call = |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
+    function.blocks[block].insts.iter().any(|i| is_call(function.insts[*i].op))
 }
 
 fn touches_uniform(function: &Function, block: Block) -> bool {

@@ -263,7 +263,7 @@ pub fn operands<'a>(
             Arg::Fixed { file, number } => register_of(*file, *number),
             Arg::Stack => machine::r(function.frame_register()),
             Arg::StackTop => machine::r(Function::STACK_POINTER),
-            Arg::Incoming(offset) => machine::imm(i64::from(*offset)),
+            Arg::Incoming(offset) => machine::imm(i64::from(*offset as i32)),
             Arg::Name(m) => machine::name(*m),
             Arg::Zero(File::UR) => machine::urz(),
             Arg::Zero(_) => machine::rz(),

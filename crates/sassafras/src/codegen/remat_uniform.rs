@@ -65,6 +65,8 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
 /// write.
 struct Convergent {
     blocks: Vec<bool>,
+    /// Blocks that some run while others never come there ([`convergent_loops::permanently_divergent`]).
+    apart: Vec<bool>,
     calls: bool,
 }
 
@@ -75,7 +77,8 @@ impl Convergent {
         let calls =
             |inst: &Inst| matches!(function.insts[*inst].op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
         let calls = cfg.order.iter().flat_map(|b| &function.blocks[*b].insts).any(calls);
-        Convergent { blocks: function.blocks.keys().map(is_convergent).collect(), calls }
+        let blocks = function.blocks.keys().map(is_convergent).collect();
+        Convergent { blocks, apart, calls }
     }
 
     /// May uniform registers be clobbered between two blocks that a thread runs one after the other?
@@ -143,8 +146,8 @@ impl Persistence {
 fn split_at_waits(function: &mut Function, cfg: &Cfg, (convergent, lasting): (&Convergent, &[bool])) -> bool {
     let mut found = false;
     for &block in cfg.order.iter().filter(|b| !convergent.blocks[b.index()]) {
-        let mut block = block;
-        while let Some(at) = live_across_wait(function, block, lasting) {
+        let (mut block, others_run) = (block, convergent.apart[block.index()]);
+        while let Some(at) = live_across_wait(function, block, (lasting, others_run)) {
             let rest = function.block();
             function.blocks[rest].insts = function.blocks[block].insts.split_off(at);
             let jump = Terminator::Jump(Edge { to: rest, args: Vec::new() });
@@ -157,8 +160,13 @@ fn split_at_waits(function: &mut Function, cfg: &Cfg, (convergent, lasting): (&C
     found
 }
 
-/// The position after the first wait of a block that a uniform register may be live across.
-fn live_across_wait(function: &Function, block: Block, lasting: &[bool]) -> Option<usize> {
+/// The position after the first wait of a block that a uniform register may be live across. `others_run`: threads that
+/// never come there may run meanwhile, before they exit.
+fn live_across_wait(
+    function: &Function,
+    block: Block,
+    (lasting, others_run): (&[bool], bool),
+) -> Option<usize> {
     let insts = &function.blocks[block].insts;
     let is = |at: usize, op: Name| insts.get(at).is_some_and(|i| function.insts[*i].op == Op::Machine(op));
     let is_transient = |v: Value| is_uniform(function, v) && !lasting[v.index()];
@@ -166,11 +174,11 @@ fn live_across_wait(function: &Function, block: Block, lasting: &[bool]) -> Opti
     let last = insts.iter().rposition(reads)?;
     (1..=last).find(|&next| {
         let at = next - 1;
-        // A barrier that the warp reaches convergently, by the rules of PTX: all its threads wait at this very
-        // instruction, with the same constants.
-        let aligned = is(at, Name::WARPSYNC) && is(next, Name::BAR)
-            || is(at, Name::BAR) && at > 0 && is(at - 1, Name::WARPSYNC);
-        !aligned && waits(&function.insts[insts[at]])
+        // A barrier that the warp reaches convergently, by the rules of PTX: all its threads but those that have
+        // exited wait at this very instruction, with the same constants. The two are one wait.
+        let before_barrier = is(at, Name::WARPSYNC) && is(next, Name::BAR);
+        let is_aligned = is(at, Name::BAR) && at > 0 && is(at - 1, Name::WARPSYNC);
+        !before_barrier && (others_run || !is_aligned) && waits(&function.insts[insts[at]])
     })
 }
 

@@ -107,8 +107,10 @@ pub fn cubin(module: &ptx::Module, options: &Options, output: &mut Output) -> Re
         output.log.push_str(&dumps);
         compiled.push(Compiled { times, ..outcome? });
     }
-    // ptxas compiles from last to first.
-    for c in compiled.iter().rev() {
+    // ptxas compiles from last to first, but without optimization what a linker or a debugger reads.
+    let forwards = options.debug_code || options.relocatable && options.level == 0;
+    let (first, last) = if forwards { compiled.split_at(compiled.len()) } else { compiled.split_at(0) };
+    for c in first.iter().chain(last.iter().rev()) {
         let warnings = pragmas::warnings(module, c.source, options.is_called());
         output.diagnostics.extend(warnings.iter().map(remark));
         output.notes.extend(c.kernel.launch.notes.iter().map(remark));

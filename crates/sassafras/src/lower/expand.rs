@@ -14,7 +14,7 @@
 //!
 //! Afterwards there is no generic operation. Linear.
 
-use super::control::call::ParamWords;
+use super::control::param_words::ParamWords;
 use super::{Kernel, Lower, library};
 use crate::context::{Context, PassResult};
 use ori::eval::generic::Type;

@@ -3,8 +3,8 @@
 //! A routine is a `.func` whose parameters and results are registers. In PTX they are readable, the interpreter can run
 //! them, and they work on every target. A routine is parsed when it is first needed.
 
-use super::control::call::ParamWords;
 use super::control::cfg::End;
+use super::control::param_words::ParamWords;
 use super::{Env, Kernel, Lines, Lower};
 use crate::context::target::TargetMachine;
 use crate::context::{Bounds, Tuning};

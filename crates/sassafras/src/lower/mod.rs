@@ -38,9 +38,10 @@ use crate::module::launch_bounds::Launch;
 use crate::module::pragmas::{self, Conventions};
 use crate::module::setmaxnreg::Reconfiguration;
 use crate::module::shared_layout::KernelShared;
-use control::call::{self, ParamWords};
+use control::call;
 use control::cfg::{self, End, Graph};
 use control::constants::Constants;
+use control::param_words::ParamWords;
 use cubin::module::SharedVariable;
 use memory::stack;
 use operand_use::OperandUse;
@@ -334,6 +335,8 @@ struct Lower<'k, 'a> {
     device: Option<&'a ast::Function<'a>>,
     incoming: Vec<(ast::Reg, Value)>,
     result_address: Option<Value>,
+    /// Parameters whose address is taken, and where they begin among the caller's arguments on the stack.
+    in_place: FxHashMap<ast::Symbol, u32>,
     conventions: &'a Conventions,
     return_block: Option<Block>,
     /// The library routine, if this is the body of one.
@@ -408,6 +411,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             device: None,
             incoming: Vec::new(),
             result_address: None,
+            in_place: FxHashMap::default(),
             conventions: env.conventions,
             return_block: None,
             routine: None,

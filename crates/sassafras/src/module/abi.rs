@@ -47,6 +47,9 @@ const LEVELS: [u32; 11] = [32, 40, 48, 56, 64, 72, 80, 96, 128, 168, 256];
 /// The first callee-saved uniform register, as ptxas has it. No value is kept there across calls here.
 const FIRST_SAVED_UNIFORM: u32 = 36;
 
+/// No thread has a stack as large as this: what is behind it needs no place of its own.
+pub const MOST_STACK: u32 = 1 << 31;
+
 /// How many registers a function has for its parameters, and for its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamRegisters {
@@ -389,7 +392,8 @@ impl Signature {
             let slot = register.map_or_else(
                 || {
                     let offset = signature.stack.next_multiple_of(param.align.max(4));
-                    signature.stack = offset + param.bytes.next_multiple_of(4);
+                    let bytes = param.bytes.min(MOST_STACK).next_multiple_of(4);
+                    signature.stack = offset.saturating_add(bytes).min(MOST_STACK);
                     Slot::Stack(offset)
                 },
                 |at| Slot::Register(first.saturating_add(at)),

@@ -45,7 +45,7 @@ pub struct Data {
     /// Alias functions, with their targets.
     pub aliases: Vec<(Symbol, Symbol)>,
     /// Bytes of constant bank 3 that are taken.
-    pub constant_bytes: u32,
+    pub constant_bytes: u64,
     /// Shared memory of the module and of device functions, in an executable.
     pub shared: SharedLayout,
     /// For the linker? Then `linked_shared` has the shared variables that belong to no kernel.
@@ -112,8 +112,10 @@ impl Data {
         let mut data = Data { relocatable, aliases: aliases(module), ..Data::default() };
         let mut later = Later::default();
         let context = Context { module, machine, lines };
-        for item in &module.items {
+        let kept = kept_declarations(module);
+        for (number, item) in module.items.iter().enumerate() {
             match item {
+                Item::Variable(v) if kept.get(&v.symbol) != Some(&number) => {}
                 Item::Variable(v) => data.variable(context, v, false, &mut later)?,
                 Item::Function(f) => {
                     data.image_params(module, f);
@@ -137,7 +139,7 @@ impl Data {
             let home = match variable.memory {
                 Memory::Global => Home::Global(variable.name.clone()),
                 Memory::Constant => {
-                    data.constant_bytes = data.constant_bytes.max((offset + variable.size) as u32);
+                    data.constant_bytes = data.constant_bytes.max(offset.saturating_add(variable.size));
                     match relocatable {
                         true => Home::LinkedConstant(variable.name.clone()),
                         false => Home::Constant(offset as u32),
@@ -262,7 +264,8 @@ impl Data {
                     self.link_shared(&name, v.linkage, bytes, align.max(1));
                     self.homes.insert(symbol, Home::LinkedShared(name));
                 }
-                Space::Shared if v.linkage.external => {
+                // One of a known size is defined here: an executable is a whole program.
+                Space::Shared if v.linkage.external && bytes == 0 => {
                     self.homes.insert(symbol, Home::Dynamic(align));
                 }
                 Space::Shared => {
@@ -442,6 +445,19 @@ pub fn binding(linkage: ast::Linkage) -> Binding {
         ast::Linkage { external: false, visible: false, common: false, .. } => Binding::LOCAL,
         _ => Binding::GLOBAL,
     }
+}
+
+/// For each variable of the module the item that says what it is: the definition, or else the first `.extern`.
+fn kept_declarations(module: &ast::Module) -> FxHashMap<Symbol, usize> {
+    let mut kept = FxHashMap::default();
+    for (number, item) in module.items.iter().enumerate() {
+        match item {
+            Item::Variable(v) if v.linkage.external => _ = kept.entry(v.symbol).or_insert(number),
+            Item::Variable(v) => _ = kept.insert(v.symbol, number),
+            _ => {}
+        }
+    }
+    kept
 }
 
 fn memory(

@@ -5,9 +5,10 @@ use crate::context::target::TargetMachine;
 use crate::context::{Failure, Options, plain};
 use crate::module::tools_patch;
 use crate::module::{call_graph, data, prototype};
-use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind};
+use ptx::ast::{Item, Operand, Space, Stmt, SymbolKind, Variable};
 use ptx::diag::{Diagnostic, Severity};
 use ptx::{Module, ast};
+use std::collections::BTreeSet;
 
 /// The functions of the driver that code may call, and the prefix of all others.
 const DRIVER_FUNCTIONS: [&str; 11] = [
@@ -121,10 +122,13 @@ fn is_driver_function(name: &str) -> bool {
     DRIVER_FUNCTIONS.contains(&name) || name.starts_with(DRIVER_PREFIX)
 }
 
-/// An executable is a whole program: an `.extern` variable is defined in it, with a warning.
+/// An executable is a whole program: an `.extern` variable is defined in it, with a warning. Only a shared one of unknown
+/// size isn't: that is dynamic shared memory. What follows after the first declaration doesn't matter, as with ptxas.
 fn unresolved_variables(module: &Module) -> Vec<Diagnostic> {
-    let outside = |item: &Item| match item {
-        Item::Variable(v) if v.linkage.external && v.space != Space::Shared => {
+    let mut declared = BTreeSet::new();
+    let is_dynamic = |v: &Variable| v.space == Space::Shared && v.dims.contains(&None);
+    let mut outside = |item: &Item| match item {
+        Item::Variable(v) if declared.insert(v.symbol) && v.linkage.external && !is_dynamic(v) => {
             Some(data::name(module, v.symbol))
         }
         _ => None,
@@ -132,5 +136,5 @@ fn unresolved_variables(module: &Module) -> Vec<Diagnostic> {
     let text = |name: String| {
         format!("Unresolved extern variable '{name}' in whole program compilation, ignoring extern qualifier")
     };
-    module.items.iter().filter_map(outside).map(|name| plain(Severity::Warning, text(name))).collect()
+    module.items.iter().filter_map(&mut outside).map(|name| plain(Severity::Warning, text(name))).collect()
 }

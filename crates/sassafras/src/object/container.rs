@@ -65,14 +65,16 @@ pub fn module(
         variables: data.variables,
         images: images_of_kernels(&compiled, data.images),
         loader_sizes: loader_sizes(&compiled),
-        constant_size: options.relocatable.then_some(data.constant_bytes.into()),
+        constant_size: options.relocatable.then_some(data.constant_bytes),
         attrs: module_attrs(input.module),
         debug,
         features: features(&compiled),
         ..Module::new(target, input.module.target.sm())
     };
-    let write = |m: Module| m.to_object().map_err(|e| e.to_string())?.write().map_err(|e| e.to_string());
-    let bytes = write(module).map_err(|e| Failure::internal(Times::CONTAINER, "module", e))?;
+    let bytes = module.to_object().and_then(|object| object.write()).map_err(|e| match e.is_limit {
+        true => Failure::of_module(format!("The output is too large: {e}")),
+        false => Failure::internal(Times::CONTAINER, "module", e.to_string()),
+    })?;
     times.count(Times::CONTAINER, (options.now() - start).saturating_sub(times.part(Times::DEBUG)));
     Ok((bytes, usage))
 }

@@ -56,7 +56,7 @@ pub fn check_memory(compiled: &[Compiled], data: &Data, relocatable: bool) -> Ve
             ));
         }
     }
-    let (bytes, most) = (u64::from(data.constant_bytes), Target::MOST_CONSTANT);
+    let (bytes, most) = (data.constant_bytes, Target::MOST_CONSTANT);
     if bytes > most {
         errors.push(format!("File uses too much global constant data ({bytes:#x} bytes, {most:#x} max)"));
     }

@@ -377,8 +377,8 @@ impl<'a> Decoder<'a> {
                 Some(slots.map(|i| Source::Slot(slot + i)).collect())
             }
             Operand::Int { value, .. } if ty.bits() > 64 => {
-                let sign = ((*value as i64) >> 63) as u64;
-                Some(vec![Source::constant(*value), Source::constant(sign)])
+                // ptxas extends with zeros, whatever the sign.
+                Some(vec![Source::constant(*value), Source::constant(0)])
             }
             other => self.source(other, ty).map(|source| vec![source]),
         };

@@ -22,6 +22,7 @@ mod reproducible;
 mod simulator;
 mod tensor_text;
 mod verify;
+mod world;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
@@ -42,6 +43,9 @@ const PARTS: [Part; 14] = [
     ("ordering-mutants", ordering::run),
 ];
 
+/// Parts that need what only the command line can name: they run where they are asked for.
+const PARTS_ON_REQUEST: [Part; 1] = [("world", world::run)];
+
 pub struct Options {
     /// Holds `corpus/` (PTX files) and `data/` (recorded answers of ptxas). Without it, the small corpus and the
     /// sample of the data that are part of the repository.
@@ -58,8 +62,12 @@ pub struct Options {
     pub ours_only: bool,
     /// Run on this machine's GPU, not in the simulator.
     pub gpu: bool,
-    /// Another target than the usual one.
+    /// Another target than the usual one; of `world` several, with commas between.
     pub target: Option<String>,
+    /// Folders with PTX that others wrote.
+    pub folders: Vec<PathBuf>,
+    /// The compiler that `world` compares, if not the one that people install.
+    pub program: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -74,6 +82,8 @@ impl Default for Options {
             ours_only: false,
             gpu: false,
             target: None,
+            folders: Vec::new(),
+            program: None,
         }
     }
 }
@@ -109,7 +119,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Long("gpu") => options.gpu = true,
             Long("target") => options.target = Some(arguments.value()?.string()?),
             Long("ptxas-same") => options.ptxas_same = arguments.value()?.parse()?,
+            Long("program") => options.program = Some(arguments.value()?.into()),
             Value(name) if part.is_none() => part = Some(name.string()?),
+            Value(folder) if part.as_deref() == Some("world") => options.folders.push(folder.into()),
             other => return Err(other.unexpected().into()),
         }
     }
@@ -128,8 +140,10 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
 }
 
 pub fn run_part(name: &str, options: &Options) -> Result<()> {
-    let (_, part) = PARTS.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
-        format!("no part '{name}': the parts are {}", PARTS.map(|(name, _)| name).join(", "))
+    let mut parts = PARTS.into_iter().chain(PARTS_ON_REQUEST);
+    let (_, part) = parts.find(|(known, _)| *known == name).ok_or_else(|| {
+        let names: Vec<&str> = PARTS.iter().chain(&PARTS_ON_REQUEST).map(|(name, _)| *name).collect();
+        format!("no part '{name}': the parts are {}", names.join(", "))
     })?;
     let bars = part(options)?;
     println!();

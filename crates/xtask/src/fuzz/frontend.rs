@@ -83,7 +83,7 @@ const DICTIONARY: &[&str] = &[
 
 pub fn run(time: Duration, seed: u64) -> Result<()> {
     let seeds = seeds()?;
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(seed);
     let start = Instant::now();
     let (mut rounds, mut accepted, mut bytes, mut largest) = (0u64, 0u64, 0u64, 0usize);
     let quiet = std::panic::take_hook();
@@ -183,15 +183,18 @@ fn round(input: &[u8]) -> std::result::Result<bool, String> {
     }
     match result {
         Ok(verdict) => verdict,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-            Err(format!("panic: {}", text.unwrap_or_default()))
-        }
+        Err(panic) => Err(panic_text(&panic)),
     }
 }
 
-fn keep(input: &[u8]) -> Result<PathBuf> {
+/// What a panic says.
+pub(super) fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+    format!("panic: {}", text.unwrap_or_default())
+}
+
+pub(super) fn keep(input: &[u8]) -> Result<PathBuf> {
     let folder = shell::target_dir().join("fuzz");
     shell::create_dir(&folder)?;
     let path = folder.join("failure.ptx");
@@ -200,7 +203,7 @@ fn keep(input: &[u8]) -> Result<PathBuf> {
 }
 
 /// The most memory that this process ever had, in bytes.
-fn peak_memory() -> Result<u64> {
+pub(super) fn peak_memory() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line =
         status.lines().find_map(|l| l.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
@@ -209,10 +212,14 @@ fn peak_memory() -> Result<u64> {
 }
 
 /// xorshift64*: the same on every machine.
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;

@@ -7,6 +7,7 @@ mod gpu;
 pub mod programs;
 mod ptxas;
 mod subject;
+pub mod tokens;
 
 use crate::{Result, pressure, shell};
 use sim::generate::{self, Kind, Program};
@@ -91,7 +92,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     let part = match arguments.next()? {
         Some(Value(part)) => part.to_string_lossy().into_owned(),
         Some(option) => return Err(option.unexpected().into()),
-        None => return Err("fuzz what? frontend, disasm, programs, print, pressure or gpu".into()),
+        None => return Err("fuzz what? frontend, tokens, disasm, programs, print, pressure or gpu".into()),
     };
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -113,6 +114,7 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     match part.as_str() {
         "disasm" => disasm(seconds, seed),
         "frontend" => frontend::run(Duration::from_secs(seconds), seed),
+        "tokens" => tokens::run(Duration::from_secs(seconds), seed),
         "programs" => programs::run(&campaign),
         "print" => print(&campaign),
         "pressure" => pressure::fuzz(campaign.seeds.start, campaign.seeds.end - campaign.seeds.start),

@@ -86,8 +86,15 @@ impl<'a> Lower<'_, 'a> {
         match (self.kernel.code.values[address].words, ty.bits()) {
             (1, 64) => Some(self.pack(&[address.into(), Arg::Imm(0)])),
             (1, 32) | (2, 64) => Some(address),
+            (1, 128) => Some(self.quad([address.into(), Arg::Imm(0)])),
+            (2, 128) => Some(self.quad([Arg::word(address, 0), Arg::word(address, 1)])),
             _ => None,
         }
+    }
+
+    /// 128 bits, the upper half zero: so ptxas extends addresses and constants, negative ones too.
+    fn quad(&mut self, [low, high]: [Arg; 2]) -> Value {
+        self.pack(&[low, high, Arg::Imm(0), Arg::Imm(0)])
     }
 
     /// A predicate operand as a value.
@@ -154,6 +161,10 @@ impl<'a> Lower<'_, 'a> {
                 self.resized(address, ty)
             }
             _ if ty.bits() == 64 => self.wide(from, ty),
+            _ if ty.bits() == 128 => {
+                let words = self.words(from, Type::U64)?;
+                Some(self.quad(words))
+            }
             _ => {
                 let bits = constant(from, ty)?;
                 Some(self.emit(Op::MOV, &[], 1, &[Arg::Imm(i64::from(bits as u32 as i32))]))

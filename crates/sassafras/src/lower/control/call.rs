@@ -1,15 +1,17 @@
 //! Lowers calls, and the `.param` variables of device functions.
 //!
 //! A `.param` variable of a body, or a formal parameter of a device function, has no address: its words are registers
-//! ([`ParamWords`]), which `ld.param` and `st.param` read and write. A call moves them to the locations of the calling
+//! ([`super::param_words::ParamWords`]), which `ld.param` and `st.param` read and write. A call moves them to the locations of the calling
 //! convention. Only a formal parameter whose address is taken is in memory: it is copied to the stack on entry, as with
-//! ptxas.
+//! ptxas; a variadic or large one is used where the caller has put it.
 
 use crate::context::Failure;
 use crate::context::target::TargetMachine;
 use crate::lower::Lower;
 use crate::lower::build::{PT, RZ};
+use crate::lower::control::param_words::MOST_WORDS;
 use crate::lower::instruction::Ins;
+use crate::lower::memory::address::OFFSETS;
 use crate::lower::operand_use::VALUE;
 use crate::lower::texture::gradient;
 use crate::module::abi::{self, Asked, Convention, Shape, Signature, Slot};
@@ -19,146 +21,22 @@ use crate::module::prototype::{
 };
 use ori::{Arg, File, Fixed, Op, Part, Pseudo, Use, Value};
 use ptx::Type;
-use ptx::ast::{self, Item, Operand, Param, ParamPlace, Reg, Space, Stmt, Symbol, SymbolKind};
-use ptx::words::Kind;
-use rustc_hash::FxHashMap;
+use ptx::ast::{self, Item, Operand, Param, ParamPlace, Reg, Stmt, Symbol, SymbolKind};
 use sass::M;
-
-/// The words of `.param` variables that are not in memory: register numbers after those of the declared registers.
-#[derive(Clone, Debug, Default)]
-pub struct ParamWords {
-    first: u32,
-    words: FxHashMap<Symbol, (Reg, Shape)>,
-    /// Formal parameters whose address is taken: their words are the incoming values only.
-    in_memory: Vec<Symbol>,
-}
-
-impl ParamWords {
-    pub fn new(module: &ast::Module, body: &ast::Body, function: Option<&ast::Function>) -> ParamWords {
-        let declared = |d: &ast::RegDecl| d.first.0 + d.range.unwrap_or(1);
-        let first = body.regs.iter().map(declared).max().unwrap_or(0);
-        let mut all = ParamWords { first, words: FxHashMap::default(), in_memory: Vec::new() };
-        let mut next = first;
-        for stmt in &body.stmts {
-            if let Stmt::Variable(v) = stmt
-                && v.space == Space::Param
-                && let SymbolKind::Variable { bytes, align, .. } = module.symbols[v.symbol.0 as usize].kind
-            {
-                for i in 0..v.range.unwrap_or(1) {
-                    let shape = Shape { bytes: bytes as u32, align: align as u32 };
-                    all.add(Symbol(v.symbol.0 + i), shape, &mut next);
-                }
-            }
-        }
-        if let Some(function) = function.filter(|f| !f.entry) {
-            for param in function.returns.iter().chain(&function.params) {
-                if let ParamPlace::Memory(symbol) = param.place {
-                    let shape = match is_variadic(param) {
-                        true => Shape { bytes: loaded_bytes(module, body, symbol), ..shape(param) },
-                        false => shape(param),
-                    };
-                    all.add(symbol, shape, &mut next);
-                }
-            }
-            all.in_memory = addresses_taken(module, body);
-            all.in_memory
-                .retain(|symbol| function.params.iter().any(|p| p.place == ParamPlace::Memory(*symbol)));
-        }
-        all
-    }
-
-    /// Does this address name a formal parameter that is on the stack?
-    pub fn is_in_memory(&self, body: &ast::Body, address: &Operand) -> bool {
-        let Operand::Address(range) = address else { return false };
-        let is_one = |o: &Operand| matches!(o, Operand::Symbol(s) if self.in_memory.contains(s));
-        body.list(*range).first().is_some_and(is_one)
-    }
-
-    fn add(&mut self, symbol: Symbol, shape: Shape, next: &mut u32) {
-        self.words.insert(symbol, (Reg(*next), shape));
-        *next += shape.words();
-    }
-
-    /// Is this register a word of a `.param` variable?
-    pub fn contains(&self, reg: Reg) -> bool {
-        reg.0 >= self.first
-    }
-
-    pub fn all(&self, symbol: Symbol) -> impl Iterator<Item = Reg> + use<> {
-        let (first, words) = self.words.get(&symbol).map_or((0, 0), |(r, s)| (r.0, s.words()));
-        (first..first + words).map(Reg)
-    }
-
-    pub fn has(&self, symbol: Symbol) -> bool {
-        self.words.contains_key(&symbol) && !self.in_memory.contains(&symbol)
-    }
-
-    /// The variable, and the offset in it, that an address names.
-    pub fn find(&self, body: &ast::Body, address: &Operand) -> Option<(Symbol, u32)> {
-        let Operand::Address(range) = address else { return None };
-        let (symbol, offset) = match body.list(*range) {
-            [Operand::Symbol(s)] => (*s, 0),
-            [Operand::Symbol(s), Operand::Offset(n)] => (*s, u32::try_from(*n).ok()?),
-            _ => return None,
-        };
-        self.has(symbol).then_some((symbol, offset))
-    }
-}
-
-/// The bytes of a parameter of unknown size that a body loads.
-fn loaded_bytes(module: &ast::Module, body: &ast::Body, of: Symbol) -> u32 {
-    let mut end = 0;
-    for stmt in &body.stmts {
-        let Stmt::Inst(inst) = stmt else { continue };
-        let [data, Operand::Address(range)] = body.list(inst.operands) else { continue };
-        let offset = match body.list(*range) {
-            [Operand::Symbol(s)] if *s == of => 0,
-            [Operand::Symbol(s), Operand::Offset(n)] if *s == of => u32::try_from(*n).unwrap_or(0),
-            _ => continue,
-        };
-        let elements = if let Operand::Vector(list) = data { body.list(*list).len() as u32 } else { 1 };
-        let words = &module.opcodes[inst.opcode.0 as usize].words;
-        let ty = words.iter().copied().filter(|w| w.kind() == Kind::Type).find_map(Type::of_word);
-        end = end.max(offset.saturating_add(elements * ty.map_or(0, |ty| ty.bytes())));
-    }
-    end
-}
 
 /// The bytes of the argument of a variadic parameter, which is the last.
 fn variadic_bytes(module: &ast::Module, params: &[Param], args: &[Operand]) -> u32 {
     match (params.last(), args.last()) {
         (Some(param), Some(Operand::Symbol(arg))) if is_variadic(param) && args.len() == params.len() => {
             match module.symbols[arg.0 as usize].kind {
-                SymbolKind::Variable { bytes, .. } => (bytes as u32).next_multiple_of(4),
+                SymbolKind::Variable { bytes, .. } => {
+                    (bytes.min(abi::MOST_STACK.into()) as u32).next_multiple_of(4)
+                }
                 _ => 0,
             }
         }
         _ => 0,
     }
-}
-
-/// The symbols whose address a body has in registers.
-fn addresses_taken(module: &ast::Module, body: &ast::Body) -> Vec<Symbol> {
-    let mut taken = Vec::new();
-    for stmt in &body.stmts {
-        let Stmt::Inst(inst) = stmt else { continue };
-        if !matches!(module.opcodes[inst.opcode.0 as usize].mnemonic, "mov" | "cvta") {
-            continue;
-        }
-        for operand in body.list(inst.operands) {
-            match operand {
-                Operand::Symbol(symbol) => taken.push(*symbol),
-                Operand::Sum(range) => taken.extend(body.list(*range).iter().filter_map(|o| match o {
-                    Operand::Symbol(symbol) => Some(*symbol),
-                    _ => None,
-                })),
-                _ => {}
-            }
-        }
-    }
-    taken.sort_unstable();
-    taken.dedup();
-    taken
 }
 
 /// Registers that the calling convention can't pass, if there is one (see [`has_several_results`]).
@@ -210,11 +88,11 @@ pub fn outgoing(
                 Operand::List(range) => Some(body.list(*range)),
                 _ => None,
             });
-            let stack = signature.stack + variadic_bytes(module, prototype.params, args.unwrap_or(&[]));
-            let results: u32 = prototype.returns.iter().map(|r| 4 * shape(r).words()).sum();
-            most = most.max(
-                stack.next_multiple_of(16) + if signature.result_address.is_some() { results } else { 0 },
-            );
+            let rest = variadic_bytes(module, prototype.params, args.unwrap_or(&[]));
+            let stack = signature.stack.saturating_add(rest).min(abi::MOST_STACK).next_multiple_of(16);
+            let results: u64 = prototype.returns.iter().map(|r| 4 * u64::from(shape(r).words())).sum();
+            let results = if signature.result_address.is_some() { results } else { 0 };
+            most = most.max((u64::from(stack) + results).min(abi::MOST_STACK.into()) as u32);
         }
     }
     most
@@ -252,7 +130,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn param_word(&self, symbol: Symbol, offset: u32) -> Option<Reg> {
-        self.params.all(symbol).nth((offset / 4) as usize)
+        self.params.word(symbol, offset / 4)
     }
 
     fn load_param(&mut self, to: &Operand, ty: Type, symbol: Symbol, at: u32) -> Option<()> {
@@ -365,7 +243,7 @@ impl<'a> Lower<'_, 'a> {
         for (param, slot) in function.params.iter().zip(&signature.params) {
             match *slot {
                 Slot::Register(first) => {
-                    for (i, reg) in self.words_of(param).into_iter().enumerate() {
+                    for (i, reg) in self.words_of(param) {
                         let (file, words) = self.shape(reg);
                         let value = self.kernel.code.value(File::R, words);
                         results.push(value);
@@ -376,9 +254,13 @@ impl<'a> Lower<'_, 'a> {
                         }
                     }
                 }
+                // It stays where the caller has put it.
+                Slot::Stack(offset) if self.is_used_in_place(param) => {
+                    let ParamPlace::Memory(symbol) = param.place else { return None };
+                    self.in_place.insert(symbol, offset);
+                }
                 Slot::Stack(offset) => {
-                    let regs = self.words_of(param).into_iter().enumerate();
-                    loads.extend(regs.map(|(i, reg)| (reg, offset + 4 * i as u32)));
+                    loads.extend(self.words_of(param).into_iter().map(|(i, reg)| (reg, offset + 4 * i)));
                 }
             }
         }
@@ -389,8 +271,8 @@ impl<'a> Lower<'_, 'a> {
             let (file, words) = self.shape(reg);
             let size: &[M] = if words == 2 { &[M::_64] } else { &[] };
             let value = self.kernel.code.value(File::R, words);
-            let data =
-                self.data(Op::Machine(sass::Op::LDL), size, &[value], &[Arg::Stack, Arg::Incoming(offset)]);
+            let address = self.incoming_address(offset);
+            let data = self.data(Op::Machine(sass::Op::LDL), size, &[value], &address);
             self.kernel.code.append(ori::Function::ENTRY, data);
             match file {
                 File::P => predicates.push((reg, value)),
@@ -421,12 +303,8 @@ impl<'a> Lower<'_, 'a> {
     fn copy_to_stack(&mut self, function: &ast::Function) -> Option<()> {
         for param in &function.params {
             let ParamPlace::Memory(symbol) = param.place else { continue };
-            if self.params.has(symbol) {
+            if self.params.has(symbol) || self.in_place.contains_key(&symbol) {
                 continue;
-            }
-            // Nobody knows how much there is to copy.
-            if is_variadic(param) {
-                return None;
             }
             let Shape { bytes, align } = shape(param);
             let offset = self.kernel.code.frame.next_multiple_of(align.max(4));
@@ -442,11 +320,41 @@ impl<'a> Lower<'_, 'a> {
         Some(())
     }
 
-    /// The registers of a formal parameter: its words, or the register that it names.
-    fn words_of(&self, param: &Param) -> Vec<Reg> {
+    /// Is it a parameter on the stack whose address is taken and that isn't copied, as no parameter on the stack is by
+    /// ptxas? Nobody knows how large a variadic one is.
+    fn is_used_in_place(&self, param: &Param) -> bool {
+        let ParamPlace::Memory(symbol) = param.place else { return false };
+        !self.params.has(symbol) && (is_variadic(param) || self.params.size(symbol) > MOST_WORDS)
+    }
+
+    /// Base and offset of a place among the caller's arguments, in the first block.
+    fn incoming_address(&mut self, offset: u32) -> [Arg; 2] {
+        // The frame, which nobody knows yet, is added.
+        if i64::from(offset) < OFFSETS.end / 2 {
+            return [Arg::Stack, Arg::Incoming(offset)];
+        }
+        let base = self.kernel.code.value(File::R, 1);
+        let args = [Arg::Stack, Arg::Incoming(offset), RZ];
+        let data = self.data(Op::Machine(sass::Op::IADD3), &[], &[base], &args);
+        self.kernel.code.append(ori::Function::ENTRY, data);
+        [base.into(), Arg::Imm(0)]
+    }
+
+    /// Base and offset of a place that is so many bytes behind another.
+    fn stack_address(&mut self, base: Arg, offset: i64) -> [Arg; 2] {
+        if OFFSETS.contains(&offset) {
+            return [base, Arg::Imm(offset)];
+        }
+        let offset = Arg::Imm(i64::from(offset as i32));
+        [self.emit(sass::Op::IADD3, &[], 1, &[base, offset, RZ]).into(), Arg::Imm(0)]
+    }
+
+    /// The registers of a formal parameter, with the numbers of their words: the register that it names, or those of its
+    /// words.
+    fn words_of(&self, param: &Param) -> Vec<(u32, Reg)> {
         match param.place {
-            ParamPlace::Memory(symbol) => self.params.all(symbol).collect(),
-            ParamPlace::Register(reg) => vec![reg],
+            ParamPlace::Memory(symbol) => self.params.numbered(symbol).collect(),
+            ParamPlace::Register(reg) => vec![(0, reg)],
         }
     }
 
@@ -454,13 +362,9 @@ impl<'a> Lower<'_, 'a> {
     pub(crate) fn hand_back(&mut self, values: &[Value]) {
         let values: Vec<Value> = values.iter().map(|value| self.passed(*value)).collect();
         if let Some(address) = self.result_address {
-            for (i, value) in values.iter().enumerate() {
-                self.emit_to(
-                    sass::Op::STL,
-                    &[],
-                    &[],
-                    &[address.into(), Arg::Imm(4 * i as i64), (*value).into()],
-                );
+            for (offset, value) in self.offsets_of_results().into_iter().zip(values) {
+                let [base, offset] = self.stack_address(address.into(), offset);
+                self.emit_to(sass::Op::STL, &[], &[], &[base, offset, value.into()]);
             }
             return;
         }
@@ -474,6 +378,16 @@ impl<'a> Lower<'_, 'a> {
         let data = self.data(Op::Pseudo(Pseudo::Leave), &[], &[], &args);
         let inst = self.kernel.code.append(self.block, data);
         self.kernel.code.fixed.insert(inst, fixed);
+    }
+
+    /// Where the words of the results are in memory, in the order of their registers.
+    fn offsets_of_results(&self) -> Vec<i64> {
+        let (mut offsets, mut start) = (Vec::new(), 0);
+        for result in self.device.iter().flat_map(|f| &f.returns) {
+            offsets.extend(self.words_of(result).into_iter().map(|(i, _)| start + 4 * i64::from(i)));
+            start += 4 * i64::from(shape(result).words());
+        }
+        offsets
     }
 
     pub(crate) fn call(&mut self, ins: &Ins<'a>) -> Option<()> {
@@ -512,7 +426,8 @@ impl<'a> Lower<'_, 'a> {
             return None;
         }
         let mut signature = signature(callee.asked, returns, params);
-        signature.stack += variadic_bytes(self.module, params, args);
+        let rest = variadic_bytes(self.module, params, args);
+        signature.stack = signature.stack.saturating_add(rest).min(abi::MOST_STACK);
         let mut fixed = signature.convention.fixed();
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
@@ -523,21 +438,18 @@ impl<'a> Lower<'_, 'a> {
             fixed.args.push(register);
         }
         for ((arg, param), slot) in args.iter().zip(params).zip(&signature.params) {
-            let mut word_slot = *slot;
-            for value in self.argument(arg, param)? {
-                let words = self.kernel.code.values[value].words;
-                match &mut word_slot {
-                    Slot::Register(register) => {
+            for (word, value) in self.argument(arg, param)? {
+                match slot {
+                    Slot::Register(first) => {
                         operands.push(value.into());
-                        fixed.args.push(*register);
-                        *register += words;
+                        fixed.args.push(first + word as u8);
                     }
                     Slot::Stack(offset) => {
+                        let words = self.kernel.code.values[value].words;
                         let size: &[M] = if words == 2 { &[M::_64] } else { &[] };
-                        let to = Arg::Imm(i64::from(*offset));
                         let top = self.stack_top();
-                        self.emit_to(sass::Op::STL, size, &[], &[top, to, value.into()]);
-                        *offset += 4 * u32::from(words);
+                        let [base, to] = self.stack_address(top, i64::from(*offset) + 4 * i64::from(word));
+                        self.emit_to(sass::Op::STL, size, &[], &[base, to, value.into()]);
                     }
                 }
             }
@@ -554,30 +466,31 @@ impl<'a> Lower<'_, 'a> {
         mut fixed: Fixed,
     ) -> Option<()> {
         let mut next = signature.convention.first();
-        let mut values: Vec<(Reg, Value)> = Vec::new();
+        let mut values: Vec<(i64, Reg, Value)> = Vec::new();
+        let mut start = i64::from(signature.stack.next_multiple_of(16));
         for (result, param) in results.iter().zip(callee.prototype.returns) {
-            for reg in self.result_registers(result, param)? {
+            for (word, reg) in self.result_registers(result, param)? {
                 let words = self.shape(reg).1;
-                values.push((reg, self.kernel.code.value(File::R, words)));
+                values.push((start + 4 * i64::from(word), reg, self.kernel.code.value(File::R, words)));
             }
+            start += 4 * i64::from(shape(param).words());
         }
         let in_registers = signature.result_address.is_none();
         if in_registers {
-            for (_, value) in &values {
+            for (.., value) in &values {
                 fixed.results.push(next);
                 next += self.kernel.code.values[*value].words;
             }
         }
-        let defined: Vec<Value> = values.iter().filter(|_| in_registers).map(|(_, v)| *v).collect();
+        let defined: Vec<Value> = values.iter().filter(|_| in_registers).map(|(.., v)| *v).collect();
         let data = self.data(Op::Pseudo(Pseudo::Call), &[], &defined, &operands);
         let inst = self.kernel.code.append(self.block, data);
         self.kernel.code.fixed.insert(inst, fixed);
-        let mut offset = i64::from(signature.stack.next_multiple_of(16));
-        for (reg, value) in values {
+        for (offset, reg, value) in values {
             if !in_registers {
                 let top = self.stack_top();
-                self.emit_to(sass::Op::LDL, &[], &[value], &[top, Arg::Imm(offset)]);
-                offset += 4;
+                let address = self.stack_address(top, offset);
+                self.emit_to(sass::Op::LDL, &[], &[value], &address);
             }
             let value = if self.shape(reg).0 == File::P { self.is_nonzero(value) } else { value };
             self.now.insert(reg, value);
@@ -645,36 +558,37 @@ impl<'a> Lower<'_, 'a> {
         results
     }
 
-    /// The values of an actual parameter: the words of a `.param` variable, or a register or constant.
-    fn argument(&mut self, arg: &Operand, param: &Param) -> Option<Vec<Value>> {
+    /// The values of an actual parameter, with the numbers of their first words: the words of a `.param` variable, or a
+    /// register or constant.
+    fn argument(&mut self, arg: &Operand, param: &Param) -> Option<Vec<(u32, Value)>> {
         self.mark_parts(arg, VALUE);
         match arg {
             Operand::Symbol(symbol) if self.params.has(*symbol) => {
-                let words: Vec<Reg> = self.params.all(*symbol).collect();
-                (is_variadic(param) || words.len() as u32 == shape(param).words())
-                    .then(|| words.into_iter().map(|r| self.read(r)).collect())
+                let words: Vec<(u32, Reg)> = self.params.numbered(*symbol).collect();
+                (is_variadic(param) || self.params.size(*symbol) == shape(param).words())
+                    .then(|| words.into_iter().map(|(i, r)| (i, self.read(r))).collect())
             }
             Operand::Reg(reg) => {
                 let value = self.read(*reg);
-                Some(vec![self.passed(value)])
+                Some(vec![(0, self.passed(value))])
             }
             _ if param.ty.bits() <= 32 => {
                 let word = self.word(arg, param.ty)?;
                 let word = self.in_register(word);
-                Some(vec![self.copy(word)])
+                Some(vec![(0, self.copy(word))])
             }
-            _ => Some(vec![self.wide(arg, param.ty)?]),
+            _ => Some(vec![(0, self.wide(arg, param.ty)?)]),
         }
     }
 
-    fn result_registers(&self, result: &Operand, param: &Param) -> Option<Vec<Reg>> {
+    fn result_registers(&self, result: &Operand, param: &Param) -> Option<Vec<(u32, Reg)>> {
         self.mark_parts(result, VALUE);
         match result {
             Operand::Symbol(symbol) if self.params.has(*symbol) => {
-                let words: Vec<Reg> = self.params.all(*symbol).collect();
-                (words.len() as u32 == shape(param).words()).then_some(words)
+                let fits = self.params.size(*symbol) == shape(param).words();
+                fits.then(|| self.params.numbered(*symbol).collect())
             }
-            Operand::Reg(reg) => Some(vec![*reg]),
+            Operand::Reg(reg) => Some(vec![(0, *reg)]),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! The control-flow graph of a PTX body, and live-in registers of its blocks (iterative backward dataflow).
 
-use crate::lower::control::call::ParamWords;
+use crate::lower::control::param_words::ParamWords;
 use crate::module::pragmas;
 use ptx::ast::{Body, Guard, Inst, Module, Operand, Reg, Stmt, Symbol};
 use ptx::diag::Span;

@@ -10,8 +10,8 @@
 //! it is lowered. A register that an unguarded `mov` of a constant writes, and nothing else, has that constant wherever
 //! it is read, unless it may be read before. Linear in the body; bodies without collectives are not looked at.
 
-use super::call::ParamWords;
 use super::cfg;
+use super::param_words::ParamWords;
 use crate::lower::build;
 use ptx::Type;
 use ptx::ast::{Body, Inst, Module, Operand, Reg, Stmt};

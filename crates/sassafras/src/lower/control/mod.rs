@@ -3,4 +3,5 @@
 pub mod call;
 pub mod cfg;
 pub mod constants;
+pub mod param_words;
 pub mod special_registers;

@@ -70,7 +70,7 @@ impl Address {
 }
 
 /// Offset fields are signed, of 24 bits; those of atomics on some machines have 23.
-const OFFSETS: std::ops::Range<i64> = -(1 << 22)..1 << 22;
+pub(crate) const OFFSETS: std::ops::Range<i64> = -(1 << 22)..1 << 22;
 
 impl<'a> Lower<'_, 'a> {
     /// The space that an instruction names.
@@ -135,7 +135,7 @@ impl<'a> Lower<'_, 'a> {
             (Location::Const(at), Space::Const) | (Location::Param(at), Space::Param) => {
                 Address { base: RZ, offset: offset + i64::from(at) }
             }
-            (Location::LinkedConst(_), Space::Const) => {
+            (Location::LinkedConst(_), Space::Const) | (Location::Incoming(_), Space::Local) => {
                 Address { base: self.variable_address(symbol, 0)?.into(), offset }
             }
             (Location::Global(symbol), Space::Global | Space::Generic) => {
@@ -147,7 +147,9 @@ impl<'a> Lower<'_, 'a> {
             (Location::Shared(_) | Location::LinkedShared(_), Space::Generic) => {
                 self.generic_variable(symbol, offset, Space::Shared)?
             }
-            (Location::Local(_), Space::Generic) => self.generic_variable(symbol, offset, Space::Local)?,
+            (Location::Local(_) | Location::Incoming(_), Space::Generic) => {
+                self.generic_variable(symbol, offset, Space::Local)?
+            }
             _ => return None,
         })
     }

@@ -17,6 +17,8 @@ pub enum Location {
     LinkedShared(u32),
     /// Bytes from the stack pointer.
     Local(u32),
+    /// Bytes from the caller's stack pointer.
+    Incoming(u32),
     /// Bytes from the first parameter.
     Param(u32),
     /// Offset in constant bank 3, or the number of a symbol that the linker allocates there.
@@ -55,6 +57,9 @@ impl Lower<'_, '_> {
         }
         if let Some(offset) = self.local.get(&symbol) {
             return Some(Location::Local(*offset));
+        }
+        if let Some(offset) = self.in_place.get(&symbol) {
+            return Some(Location::Incoming(*offset));
         }
         if let Some(param) = self.kernel.params.iter().find(|p| p.symbol == symbol && p.image.is_none()) {
             return Some(Location::Param(param.offset));
@@ -174,7 +179,7 @@ impl Lower<'_, '_> {
     /// The size of `.const` variables: the module's, or the linker's sum over all files.
     pub(crate) fn const_bytes(&mut self) -> Arg {
         if !self.data.relocatable {
-            return Arg::Imm(i64::from(self.data.constant_bytes));
+            return Arg::Imm(self.data.constant_bytes as i64);
         }
         let symbol = self.linked(cubin::module::CONSTANT_SIZE, Linked::LoaderSize);
         self.emit(Op::MOV, &[], 1, &[Arg::Address { symbol, addend: 0, half: Half::Low }]).into()
@@ -199,6 +204,10 @@ impl Lower<'_, '_> {
             }
             Location::Local(at) => {
                 Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, word(i64::from(at) + plus), RZ]))
+            }
+            Location::Incoming(at) => {
+                let offset = Arg::Incoming(at.wrapping_add(plus as u32));
+                Some(self.emit(Op::IADD3, &[], 1, &[Arg::Stack, offset, RZ]))
             }
             Location::Param(at) | Location::Const(at) => {
                 Some(self.emit(Op::MOV, &[], 1, &[word(i64::from(at) + plus)]))

@@ -107,6 +107,7 @@ impl Mma {
         let op = match self.a.name() {
             "f16" => {
                 words.push(type_word(self.d)?);
+                words.extend(self.saturate.then_some(M::SATFINITE));
                 Op::HMMA
             }
             "bf16" | "tf32" => {
@@ -485,7 +486,8 @@ impl Lower<'_, '_> {
     pub(crate) fn mma_split_k(&mut self, mma: &Mma, a: &[Arg], b: &[Arg], c: &[Arg]) -> Option<Fragment> {
         let half = Mma { k: mma.k / 2, ..*mma };
         let ((a, more_a), (b, more_b)) = (a.split_at(a.len() / 2), b.split_at(b.len() / 2));
-        let sum = self.multiply_matrices(&half, a, b, c)?;
+        // As with ptxas the whole sum saturates, not its first half.
+        let sum = self.multiply_matrices(&Mma { saturate: false, ..half }, a, b, c)?;
         self.multiply_matrices(&half, more_a, more_b, &sum)
     }
 

@@ -14,8 +14,8 @@
 
 use crate::lower::Lower;
 use crate::lower::build::{RZ, constant};
-use crate::lower::control::call::ParamWords;
 use crate::lower::control::cfg::{End, Graph, effects};
+use crate::lower::control::param_words::ParamWords;
 use crate::lower::instruction::Ins;
 use crate::lower::tensor::mma::{Fragment, dimensions, type_word};
 use crate::lower::tensor::wgmma_operands;

@@ -19,8 +19,8 @@
 //! A fragment of A that is written between the fence and the first MMA gets no message: the arrival is just inserted
 //! later. ptxas inlines known functions, so it has C7510 for other code than we.
 
-use crate::lower::control::call::ParamWords;
 use crate::lower::control::cfg::{End, Graph, effects};
+use crate::lower::control::param_words::ParamWords;
 use crate::lower::tensor::wgmma_operands::operands;
 use ptx::ast::{Body, Inst, Item, Module, Operand, Reg};
 use std::collections::BTreeSet;

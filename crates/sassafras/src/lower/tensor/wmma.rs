@@ -295,8 +295,8 @@ impl<'a> Lower<'_, 'a> {
         let f16 = Type::find("f16")?;
         let (d, a, b, c) = match ins.types()[..] {
             // `.satfinite` of floats, before PTX 6.5: only sm_75 has that. As with ptxas it means nothing elsewhere.
-            [d, c] if !(saturate && self.has_quad_mma()) => {
-                saturate = false;
+            [d, c] => {
+                saturate &= self.has_quad_mma();
                 (d, f16, f16, c)
             }
             [d, a, b, c] => (d, a, b, c),
