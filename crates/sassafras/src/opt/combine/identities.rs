@@ -5,7 +5,8 @@
 //! | a bitwise function with constants or an argument twice | the function of what is left: a constant, an argument |
 //! | `x & mask` whose other bits are zeros ([`known_bits`](crate::analysis::known_bits)) | `x` |
 //! | a shift of two words by 32 or more | a shift of one word |
-//! | `p ? x : x` | `x` |
+//! | `p ? x : x`, `true ? x : y` | `x` |
+//! | `x < 0` and `x >= 0` of two words | that of the upper word |
 //! | `a + b - a` | `b` |
 //! | `a * 0 + x` | `x` |
 
@@ -20,6 +21,8 @@ pub(super) const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::LOP3), mask_of_zeros),
     (Op::Machine(sass::Op::SHF), shift_by_words),
     (Op::Machine(sass::Op::SEL), select_of_equals),
+    (Op::Machine(sass::Op::SEL), select_by_constant),
+    (Op::Machine(sass::Op::ISETP), sign_of_two_words),
     (Op::Machine(sass::Op::IADD3), cancelled_terms),
     (Op::Machine(sass::Op::IMAD), product_with_zero),
 ];
@@ -88,6 +91,25 @@ fn select_of_equals(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [a, b, _] = &data.args[..] else { return None };
     let is_one_word = a == b && data.modifiers.is_empty() && data.results.len() == 1;
     is_one_word.then(|| word(c, data, a)).flatten()
+}
+
+fn select_by_constant(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [yes, no, Arg::True(sense)] = &data.args[..] else { return None };
+    let is_one_word = data.modifiers.is_empty() && data.results.len() == 1;
+    is_one_word.then(|| word(c, data, if *sense { yes } else { no })).flatten()
+}
+
+/// `x < 0` and `x >= 0` of two words: where the upper word is 0, what the lower words say is what equal ones would, as
+/// no unsigned word is below 0.
+fn sign_of_two_words(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [relation @ (M::LT | M::GE), .., M::EX] = data.modifiers[..] else { return None };
+    let [_, _, _, _, lower] = &data.args[..] else { return None };
+    let below = c.definition_of(plain(lower)?).filter(|d| d.op == data.op)?;
+    let is_unsigned = below.modifiers[..] == [relation, M::U32, M::AND];
+    let [Arg::True(true), _, zero, Arg::True(true)] = &below.args[..] else { return None };
+    let is_constant = is_unsigned && is_zero(zero) && below.results.first() == plain(lower).as_ref();
+    let (modifiers, args) = (&data.modifiers[..data.modifiers.len() - 1], &data.args[..4]);
+    is_constant.then(|| c.legal(data, sass::Op::ISETP, modifiers, args)).flatten()
 }
 
 /// `a + b - a`
