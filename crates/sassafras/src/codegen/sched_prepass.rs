@@ -601,30 +601,39 @@ impl<'a> ListScheduler<'a> {
         (0..self.ready.len()).min_by_key(|index| rank(self.ready[*index]))
     }
 
-    /// The same with a register goal: the best of some candidates that fit before all instructions that they pass, or
-    /// else the first in the original order, which always fits.
+    /// The same with a register goal: the best of some candidates that fit before all instructions that they pass, of
+    /// those that need no register, and of the first in the original order, which always fits.
+    ///
+    /// ```text
+    /// v1 = LDG ..; v2 = LDG ..; v3 = IADD3 (40 of these, for addresses of later loads, no register is free)
+    /// v4 = HADD2 v2                    the first in the original order
+    /// STS v1; BAR; v5 = LDG ..         needs no register, and leads to more loads
+    /// ```
     fn pick_within_goal(&self, profile: &PressureProfile) -> Option<usize> {
         let rank = |index: usize| {
             let node = self.ready[index];
             (self.issue_cycle(node).saturating_sub(self.cycle), Reverse(self.graph.height[node]), node)
         };
-        let fits = |index: &usize| {
-            let node = self.ready[*index];
-            let delta = self.pressure.delta(self.function, self.graph.insts[node]);
-            profile.fits(self.front, node, &delta)
-        };
+        let delta = |index: usize| self.pressure.delta(self.function, self.graph.insts[self.ready[index]]);
+        let fits = |index: &usize| profile.fits(self.front, self.ready[*index], &delta(*index));
         let best = (0..self.ready.len()).min_by_key(|index| rank(*index))?;
         if fits(&best) {
             return Some(best);
         }
+        // Those that raise the pressure are looked up in the profile, which takes time: only some of them.
+        let (raising, mut candidates): (Vec<usize>, Vec<usize>) =
+            (0..self.ready.len()).partition(|index| delta(*index).iter().any(|words| *words > 0));
+        let least = candidates.iter().copied().min_by_key(|index| rank(*index));
+        candidates.clear();
+        candidates.extend(raising);
         let most = self.pressure.params.candidates;
-        let mut candidates: Vec<usize> = (0..self.ready.len()).collect();
         if candidates.len() > most {
             candidates.select_nth_unstable_by_key(most, |index| rank(*index));
             candidates.truncate(most);
         }
         candidates.sort_unstable_by_key(|index| rank(*index));
-        let first = || self.ready.iter().position(|node| *node == self.front);
-        candidates.into_iter().skip(1).find(fits).or_else(first)
+        let raising = candidates.into_iter().find(fits);
+        let first = self.ready.iter().position(|node| *node == self.front);
+        raising.into_iter().chain(least).chain(first).min_by_key(|index| rank(*index))
     }
 }
