@@ -75,7 +75,7 @@ fn rename_in(function: &mut Function, block: Block, elsewhere: &[bool], fuel: &m
             let whole = function.insts[*inst].results[0];
             if here == 1
                 && !after.is_empty()
-                && after.iter().all(|p| can_rename(function, insts[*p], word))
+                && after.iter().all(|p| can_rename(function, insts[*p], word, whole))
                 && fuel.burn()
             {
                 after.iter().for_each(|p| rename(function, insts[*p], word, (whole, offset)));
@@ -106,9 +106,14 @@ fn packed_words(function: &Function, inst: Inst) -> impl Iterator<Item = (Value,
     args.filter(move |_| whole.is_some())
 }
 
-/// Are all reads of a value by an instruction plain operands?
-fn can_rename(function: &Function, inst: Inst, value: Value) -> bool {
+/// Are all reads of a value by an instruction plain operands? A result that shares its registers with the pack (an else
+/// value, a tied operand) may be written word by word, before another word of the pack is read.
+fn can_rename(function: &Function, inst: Inst, value: Value, pack: Value) -> bool {
     let data = &function.insts[inst];
+    let is_else_value = data.guard.as_ref().is_some_and(|guard| guard.else_values.contains(&pack));
+    if is_else_value || function.tied(data) == Some(pack) {
+        return false;
+    }
     let is_plain = match data.op {
         Op::Machine(_) => function.tied(data) != Some(value),
         Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Copy | Pseudo::Unpack),

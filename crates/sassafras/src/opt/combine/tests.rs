@@ -271,7 +271,7 @@ impl Program {
                 let value = self.push(Op::Machine(sass::Op::FMUL), &[], &word, &args, guard);
                 self.words.push(value);
             }
-            28..30 => {
+            28 | 29 => {
                 let selectors =
                     [0x7710, 0x7770, 0x9910, 0x8880, 0x7771, 0x7732, 0x3210, 0xb321, 0x7607, 0x9bd2];
                 let selector = Arg::Imm(self.random.one(&selectors));
