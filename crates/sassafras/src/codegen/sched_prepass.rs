@@ -137,6 +137,9 @@ const P: usize = 1;
 const UR: usize = 2;
 const FILES: usize = 3;
 
+/// The register of the stack pointer, which no value has.
+const STACK_POINTER: i32 = 1;
+
 /// Registers of each tracked file.
 type Counts = [i32; FILES];
 
@@ -176,7 +179,7 @@ impl Params {
             predicate_limit: count(tuning.sched_predicate_limit),
             uniform_limit: count(tuning.sched_uniform_limit),
             register_reserve: count(tuning.sched_register_reserve),
-            goal_overhead: Limits::SYSTEM as i32 + count(tuning.sched_goal_margin),
+            goal_overhead: STACK_POINTER + Limits::SYSTEM as i32 + count(tuning.sched_goal_margin),
             goal_fragmentation: count(tuning.sched_goal_fragmentation),
             occupancy_slack: count(tuning.sched_occupancy_slack),
             occupancy_margin: count(tuning.sched_occupancy_margin),
@@ -252,8 +255,7 @@ struct PressureTracker {
 
 impl PressureTracker {
     fn new(function: &Function, cfg: &Cfg, context: &Context) -> PressureTracker {
-        let mut params = Params::new(&context.tuning);
-        params.goal_overhead += i32::from(regalloc::uses_stack(function));
+        let params = Params::new(&context.tuning);
         let values = function.values.len();
         let undefined = regalloc::undefined(function, cfg);
         let weight = |v: Value| match tracked(function.values[v].file) {

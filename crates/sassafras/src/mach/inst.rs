@@ -92,8 +92,6 @@ pub struct MachFunction {
     pub barriers: u8,
     /// Bytes of the frame, variables included.
     pub frame: u32,
-    /// Is the register of the stack pointer one of the values' registers?
-    pub frees_stack_pointer: bool,
     pub spill_stores: u32,
     pub spill_loads: u32,
     pub claims: Claims,

@@ -163,8 +163,7 @@ impl Linearizer<'_> {
         let stack = machine::r(Function::STACK_POINTER);
         let names_it = |l: &MachInst| l.operands.contains(&stack);
         let used = self.linear.frame > 0 || self.kernel.calls || self.function.moving_stack;
-        let is_named = || self.code.blocks.iter().flatten().any(names_it);
-        let needed = used || !self.code.frees_stack_pointer && is_named();
+        let needed = used || self.code.blocks.iter().flatten().any(names_it);
         if needed && self.kernel.entry {
             let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
             self.push(sass::Op::LDC, &[], &[stack, from]);

@@ -28,13 +28,10 @@ const FIRST_OF_ROUTINES: u8 = 2;
 /// Registers beside those of live values before a window: the stack pointer, and holes between aligned tuples.
 const ROUTINE_SLACK: u32 = 4;
 
-/// Registers of R that no value may have: the stack pointer unless it is free, the frame pointer, the return address in
+/// Registers of R that no value may have: the stack pointer (tools that patch kernels may count on it), the frame pointer, the return address in
 /// a device function, and the fixed registers of instructions, here or in other functions.
-pub fn reserved(function: &Function, limits: &Limits) -> RegSet {
-    let mut all = match limits.frees_stack_pointer {
-        true => RegSet::default(),
-        false => RegSet::of(Function::STACK_POINTER, 1),
-    };
+pub fn reserved(function: &Function) -> RegSet {
+    let mut all = RegSet::of(Function::STACK_POINTER, 1);
     let named = fixed_registers(function).chain(frame_pointer(function));
     let named = named.chain(function.withheld.iter().copied()).filter(|(file, _)| *file == File::R);
     named.for_each(|(_, number)| all.add(RegSet::of(number, 1)));
@@ -48,7 +45,7 @@ pub fn reserved(function: &Function, limits: &Limits) -> RegSet {
 pub fn scratch(function: &Function, cfg: &Cfg, limits: &Limits) -> Option<u8> {
     let block_limits = BlockLimits::new(function, cfg, limits);
     let limit = cfg.order.iter().map(|b| block_limits.min(*b)).min()?;
-    let reserved = reserved(function, limits);
+    let reserved = reserved(function);
     (0..limits.usable(limit)).rev().find(|r| !reserved.meets(RegSet::of(*r, 1)))
 }
 
@@ -119,8 +116,7 @@ impl Allocator<'_> {
         // A fixed barrier is live from one instruction to the next only: no function saves it.
         let written = named.iter().filter(|(file, _)| *file != File::B);
         written.for_each(|(file, number)| self.code.touch(*file, *number));
-        let general =
-            reserved(self.function, &self.limits).iter().chain(self.limits.scratch).map(|r| (File::R, r));
+        let general = reserved(self.function).iter().chain(self.limits.scratch).map(|r| (File::R, r));
         let predicate = self.limits.scratch_predicate.then_some((File::P, PREDICATES - 1));
         let barriers = (0..clobbered_barriers(self.function)).map(|n| (File::B, n));
         let constants = self.function.uniform_constants.iter().map(|(_, register)| (File::UR, *register));

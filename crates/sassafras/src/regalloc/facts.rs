@@ -147,16 +147,6 @@ pub(super) fn accumulator(function: &Function, data: &InstData) -> Option<Value>
     Some(u.value).filter(|_| is_early_clobber(data) && function.tied(data).is_none() && whole && once)
 }
 
-/// Does code use the stack, apart from spills? A function that calls or is called has a stack pointer for the other.
-pub fn uses_stack(function: &Function) -> bool {
-    let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts).map(|i| &function.insts[*i]);
-    let names = |data: &InstData| {
-        matches!(data.op, Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave))
-            || data.args.iter().any(|a| matches!(a, Arg::Stack | Arg::StackTop | Arg::Incoming(_)))
-    };
-    function.frame > 0 || function.moving_stack || { insts }.any(names)
-}
-
 /// Does it write results before it has read all arguments? MMAs take several passes.
 pub fn is_early_clobber(data: &InstData) -> bool {
     use sass::Op::*;

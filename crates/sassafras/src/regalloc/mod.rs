@@ -82,7 +82,7 @@ use crate::mach::unit::Unit;
 use crate::module::abi::Convention;
 pub use check::{Checker, check};
 use facts::{DeadWords, def_positions, fixed_reg_beyond, fixed_registers, last_uses, rpo_indices, uses};
-pub use facts::{is_early_clobber, undefined, uses_stack};
+pub use facts::{is_early_clobber, undefined};
 use hints::Hints;
 use next_use::NextUse;
 use ori::entity::Entity;
@@ -127,10 +127,8 @@ fn allocate(
     let conventions = function.fixed.values().map(Convention::of);
     let needed = conventions.map(Convention::least_registers).max().unwrap_or(0);
     let below_max = |goal: &u32| *goal < max.registers;
-    let frees_stack_pointer = !facts::uses_stack(function);
-    let attempt_of = |registers: u32| Limits { frees_stack_pointer, ..Limits::registers(registers) };
     let mut attempts = goals.iter().map(|goal| (*goal).max(needed)).filter(below_max);
-    let mut limits = attempts.next().map_or(max, attempt_of);
+    let mut limits = attempts.next().map_or(max, Limits::registers);
     let mut may_precolor = true;
     let mut short_lived = FxHashSet::default();
     let mut attempt: u32 = 0;
@@ -148,7 +146,7 @@ fn allocate(
         let has_more = limits.registers < max.registers;
         let outcome = Allocator::new(function, (&cfg, &live), (limits, has_more), precolored, tuning).run();
         if has_more && matches!(outcome, Err(_) | Ok(Outcome::Spills)) {
-            limits = attempts.next().map_or(max, attempt_of);
+            limits = attempts.next().map_or(max, Limits::registers);
             continue;
         }
         match outcome {
@@ -342,7 +340,7 @@ impl<'a> Allocator<'a> {
             precolored,
             next_use: None,
             loop_pressure: None,
-            reserved: calls::reserved(function, &limits),
+            reserved: calls::reserved(function),
             own: Convention::own(function),
             rpo_index,
             block: Function::ENTRY,
@@ -390,7 +388,6 @@ impl<'a> Allocator<'a> {
         }
         self.insert_stores();
         self.code.frame = self.frame.next_multiple_of(16);
-        self.code.frees_stack_pointer = self.limits.frees_stack_pointer;
         self.code.claims = Claims {
             entry_regs: self.entry_regs,
             slots: self.slots,

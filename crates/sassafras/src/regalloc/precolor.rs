@@ -338,7 +338,7 @@ impl<'a> CongruenceClasses<'a> {
         let mut starts: Vec<Option<usize>> = vec![None; self.all.len()];
         for class in order {
             let words = self.all[class].words;
-            let mut taken = reserved(self.function, limits);
+            let mut taken = reserved(self.function);
             limits.scratch.iter().for_each(|r| taken.add(RegSet::of(*r, 1)));
             for other in &interfering_classes[class] {
                 let start = starts[*other];

@@ -13,8 +13,6 @@ pub struct Limits {
     /// The register of R that is reserved for cycles of moves, and whether a predicate is reserved, too.
     pub scratch: Option<u8>,
     pub scratch_predicate: bool,
-    /// May values have the register of the stack pointer? Code that uses no stack doesn't need it.
-    pub frees_stack_pointer: bool,
 }
 
 impl Limits {
@@ -22,7 +20,7 @@ impl Limits {
     pub const SYSTEM: u32 = 2;
 
     pub fn registers(registers: u32) -> Limits {
-        Limits { registers, scratch: None, scratch_predicate: false, frees_stack_pointer: false }
+        Limits { registers, scratch: None, scratch_predicate: false }
     }
 
     /// How many registers of R values may have where a thread has so many; R255 is RZ.
