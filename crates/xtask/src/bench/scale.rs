@@ -41,7 +41,7 @@ pub fn run(names: &[String]) -> Result<()> {
         let (mut own, mut theirs): (Vec<Usage>, Vec<Usage>) = Default::default();
         for (index, size) in SIZES.into_iter().enumerate() {
             let source = dir.join("scale.ptx");
-            shell::write(&source, &shapes::module(shape, size))?;
+            shell::write(&source, shapes::module(shape, size))?;
             for (program, usages) in [(&ours, &mut own), (&ptxas, &mut theirs)] {
                 // One that was stopped at a smaller size is not tried again.
                 if usages.len() == index {
@@ -87,7 +87,7 @@ fn row(shape: &Shape, own: &[Usage], theirs: &[Usage], [time, memory]: [f64; 2])
         cells.map(|cell| format!("{cell:>7}")).collect::<String>()
     };
     let peak = own.last().map_or(0.0, |usage| usage.peak);
-    let last = own.iter().zip(theirs).last();
+    let last = own.iter().zip(theirs).next_back();
     let ratio = last.map_or("-".into(), |(o, t)| format!("{:.1} {:.1}", t.cpu / o.cpu, t.peak / o.peak));
     format!(
         "{:<15}{} ms {peak:>6.0} MB  ^{time:.2} ^{memory:.2}  ptxas{} ms  {ratio}",

@@ -225,7 +225,7 @@ fn round(input: &str, tools: Option<&Tools>, tally: &mut Tally) -> std::result::
     tally.accepted += 1;
     let named = target_of(input).filter(|name| ptx::Target::find(name).is_some_and(|t| t.sm() >= 75));
     let target = named.unwrap_or(OLDEST);
-    let level = if tally.accepted % 2 == 0 { 0 } else { 3 };
+    let level = if tally.accepted.is_multiple_of(2) { 0 } else { 3 };
     let compiled = catch_unwind(|| compile_ours(input, target, level)).map_err(|panic| panic_text(&panic))?;
     let most = BASE_TIME + TIME_PER_BYTE * input.len() as u32;
     if start.elapsed() > most {
