@@ -137,8 +137,8 @@ const P: usize = 1;
 const UR: usize = 2;
 const FILES: usize = 3;
 
-/// The register of the stack pointer, which no value has.
-const STACK_POINTER: i32 = 1;
+/// How many registers the stack pointer takes; no value has it.
+const STACK_POINTER_REGISTERS: i32 = 1;
 
 /// Registers of each tracked file.
 type Counts = [i32; FILES];
@@ -179,7 +179,7 @@ impl Params {
             predicate_limit: count(tuning.sched_predicate_limit),
             uniform_limit: count(tuning.sched_uniform_limit),
             register_reserve: count(tuning.sched_register_reserve),
-            goal_overhead: STACK_POINTER + Limits::SYSTEM as i32 + count(tuning.sched_goal_margin),
+            goal_overhead: STACK_POINTER_REGISTERS + Limits::SYSTEM as i32 + count(tuning.sched_goal_margin),
             goal_fragmentation: count(tuning.sched_goal_fragmentation),
             occupancy_slack: count(tuning.sched_occupancy_slack),
             occupancy_margin: count(tuning.sched_occupancy_margin),
@@ -623,18 +623,16 @@ impl<'a> ListScheduler<'a> {
             return Some(best);
         }
         // Those that raise the pressure are looked up in the profile, which takes time: only some of them.
-        let (raising, mut candidates): (Vec<usize>, Vec<usize>) =
+        let (mut raising, others): (Vec<usize>, Vec<usize>) =
             (0..self.ready.len()).partition(|index| delta(*index).iter().any(|words| *words > 0));
-        let least = candidates.iter().copied().min_by_key(|index| rank(*index));
-        candidates.clear();
-        candidates.extend(raising);
         let most = self.pressure.params.candidates;
-        if candidates.len() > most {
-            candidates.select_nth_unstable_by_key(most, |index| rank(*index));
-            candidates.truncate(most);
+        if raising.len() > most {
+            raising.select_nth_unstable_by_key(most, |index| rank(*index));
+            raising.truncate(most);
         }
-        candidates.sort_unstable_by_key(|index| rank(*index));
-        let raising = candidates.into_iter().find(fits);
+        raising.sort_unstable_by_key(|index| rank(*index));
+        let raising = raising.into_iter().find(fits);
+        let least = others.into_iter().min_by_key(|index| rank(*index));
         let first = self.ready.iter().position(|node| *node == self.front);
         raising.into_iter().chain(least).chain(first).min_by_key(|index| rank(*index))
     }

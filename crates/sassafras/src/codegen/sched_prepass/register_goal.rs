@@ -11,8 +11,8 @@ use ori::entity::Entity;
 use ori::liveness::Liveness;
 use ori::{Block, Cfg, File, Function};
 
-/// The goal, and the words that it is for; `None` if every order exceeds the registers, or in code of matrix products whose operands take more than
-/// the budget: these hide latencies by asynchronous copies, not by occupancy.
+/// The goal, and the words that it is for; `None` if every order exceeds the registers, or in code of matrix products
+/// whose operands take more than the budget: these hide latencies by asynchronous copies, not by occupancy.
 pub fn of(
     function: &Function,
     (cfg, live): (&Cfg, &Liveness),
@@ -29,8 +29,7 @@ pub fn of(
     for &block in &cfg.order {
         pressure.begin_block(function, live, block);
         needed = needed.max(pressure.min_pressure(function, &function.blocks[block].insts, needed));
-        needed =
-            needed.max(routine_pressure(function, live, block) - pressure.rematerializable[block.index()]);
+        needed = needed.max(routine_pressure(function, live, pressure, block));
         if needed > most {
             return None;
         }
@@ -53,8 +52,7 @@ pub fn reached(
     for &block in &cfg.order {
         pressure.begin_block(function, live, block);
         needed = needed.max(pressure.max_pressure(function, &function.blocks[block].insts)[R]);
-        needed =
-            needed.max(routine_pressure(function, live, block) - pressure.rematerializable[block.index()]);
+        needed = needed.max(routine_pressure(function, live, pressure, block));
     }
     let registers = (needed + pressure.params.goal_overhead) as u32;
     (registers <= context.registers).then(|| context.usual_occupancy().step(registers).min(context.registers))
@@ -65,12 +63,14 @@ fn has_matrix_product(function: &Function, cfg: &Cfg) -> bool {
     insts.any(|i| crate::regalloc::is_early_clobber(&function.insts[*i]))
 }
 
-/// The registers that a call of a library routine needs: those of the routine, and those of values that live across.
-fn routine_pressure(function: &Function, live: &Liveness, block: Block) -> i32 {
+/// The registers that a call of a library routine needs: those of the routine, and those of values that live across and
+/// are not rematerialized after it.
+fn routine_pressure(function: &Function, live: &Liveness, pressure: &PressureTracker, block: Block) -> i32 {
     let insts = function.blocks[block].insts.iter();
     let windows =
         insts.filter_map(|inst| function.fixed.get(inst)?.window).map(|(_, count)| i32::from(count));
     let Some(widest) = windows.max() else { return 0 };
     let across = live.live_out[block.index()].iter().map(|v| function.values[v]);
-    across.filter(|data| data.file == File::R).map(|data| i32::from(data.words)).sum::<i32>() + widest
+    let across: i32 = across.filter(|data| data.file == File::R).map(|data| i32::from(data.words)).sum();
+    across + widest - pressure.rematerializable[block.index()]
 }

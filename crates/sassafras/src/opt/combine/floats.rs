@@ -140,13 +140,8 @@ impl Combine<'_> {
 /// A sum with zero that only saturates is the modifier of the operation that computes its operand. That the sum flushes a
 /// subnormal result is what that operation must do as well; a NaN and -0 become +0 in both.
 pub(super) fn saturate(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    let ([M::SAT] | [M::FTZ, M::SAT], [zero, sum]) = (&data.modifiers[..], &data.args[..]) else {
-        return None;
-    };
-    let operand = if matches!(zero, Arg::Zero(_)) { sum } else { zero };
-    if !matches!((zero, sum), (Arg::Zero(_), _) | (_, Arg::Zero(_))) {
-        return None;
-    }
+    let ([M::SAT] | [M::FTZ, M::SAT]) = data.modifiers[..] else { return None };
+    let ([Arg::Zero(_), operand] | [operand, Arg::Zero(_)]) = &data.args[..] else { return None };
     let families = [sass::Op::FFMA, sass::Op::FADD, sass::Op::FMUL];
     let from = families.into_iter().find_map(|op| c.single_use(operand, op))?;
     let flushes = data.modifiers.contains(&M::FTZ);

@@ -11,13 +11,12 @@
 
 use super::rules::is_zero;
 use super::{Combine, Rewrite};
-use ori::{Arg, File, Inst, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
+use ori::{Arg, File, Inst, InstData, Op, Pseudo, Value, entity::Entity};
 use sass::M;
 use smallvec::{SmallVec, smallvec};
 
 /// The modifiers of the upper word, and of both.
-const SIGNEDNESS: [([M; 2], [M; 2]); 2] =
-    [([M::HI, M::U32], [M::WIDE, M::U32]), ([M::HI, M::Empty], [M::WIDE, M::Empty])];
+const SIGNEDNESS: [(&[M], &[M]); 2] = [(&[M::HI, M::U32], &[M::WIDE, M::U32]), (&[M::HI], &[M::WIDE])];
 
 pub(super) fn wide(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let ([_, _, addend], [_], None) = (&data.args[..], &data.results[..], &data.guard) else { return None };
@@ -25,28 +24,22 @@ pub(super) fn wide(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         return None;
     }
     for (upper, both) in SIGNEDNESS {
-        let (upper, both) = (without_empty(&upper), without_empty(&both));
-        let (is_upper, is_lower) = (data.modifiers == upper, data.modifiers.is_empty());
+        let (is_upper, is_lower) = (data.modifiers[..] == *upper, data.modifiers.is_empty());
         if !is_upper && !is_lower {
             continue;
         }
-        let other = if is_upper { SmallVec::new() } else { upper };
+        let other = if is_upper { SmallVec::new() } else { upper.into() };
         let Some(other) = earlier(c, &InstData { modifiers: other, ..data.clone() }) else { continue };
         let product = widen(c, other, both, !is_upper)?;
-        let word = Arg::word(product, u8::from(is_upper));
-        let copy = InstData {
-            op: Op::Pseudo(Pseudo::Copy),
-            modifiers: smallvec![],
-            args: smallvec![word],
-            ..data.clone()
-        };
-        return Some(Rewrite::Inst(Box::new(copy)));
+        return Some(Rewrite::Inst(Box::new(copy_of_word(data, product, is_upper))));
     }
     None
 }
 
-fn without_empty(modifiers: &[M; 2]) -> SmallVec<[M; 4]> {
-    modifiers.iter().copied().filter(|m| *m != M::Empty).collect()
+/// In place of an instruction, a copy of one word of the product.
+fn copy_of_word(data: &InstData, product: Value, is_upper: bool) -> InstData {
+    let word = Arg::word(product, u8::from(is_upper));
+    InstData { op: Op::Pseudo(Pseudo::Copy), modifiers: smallvec![], args: smallvec![word], ..data.clone() }
 }
 
 /// The same expression earlier in the block.
@@ -57,19 +50,20 @@ fn earlier(c: &Combine, data: &InstData) -> Option<Inst> {
 }
 
 /// Computes both words where one of them was computed, which becomes a copy.
-fn widen(c: &mut Combine, inst: Inst, modifiers: SmallVec<[M; 4]>, is_upper: bool) -> Option<Value> {
+fn widen(c: &mut Combine, inst: Inst, modifiers: &[M], is_upper: bool) -> Option<Value> {
     let at = c.out.iter().rposition(|i| *i == inst)?;
     let product = c.function.value(File::R, 2);
     c.grow_tables();
     let one = c.function.insts[inst].clone();
-    let both = c.function.insts.push(InstData { modifiers, results: smallvec![product], ..one.clone() });
+    let both = c.function.insts.push(InstData {
+        modifiers: modifiers.into(),
+        results: smallvec![product],
+        ..one.clone()
+    });
     c.definition[product.index()] = Some(both);
     c.visited_at[product.index()] = c.visited_at[one.results[0].index()];
     c.uses[product.index()] = 2;
     c.out.insert(at, both);
-    let part = Some(Part { first: u8::from(is_upper), count: 1 });
-    let word = Arg::Use(Use { part, ..Use::of(product) });
-    c.function.insts[inst] =
-        InstData { op: Op::Pseudo(Pseudo::Copy), modifiers: smallvec![], args: smallvec![word], ..one };
+    c.function.insts[inst] = copy_of_word(&one, product, is_upper);
     Some(product)
 }
