@@ -1,7 +1,7 @@
 //! Rules of issue that the distances between two ports don't tell: the range of stalls, least stalls after single
 //! operations, and the intervals of wgmma. Seen in ptxas's code, and where it says so on a GPU.
 
-use crate::form::{M, Op};
+use crate::form::{Class, M, Op};
 use crate::inst::Inst;
 
 /// The longest stall that a control code can say.
@@ -20,6 +20,8 @@ pub fn min_stall(inst: &Inst) -> u16 {
         Op::WARPGROUP if !is_arrival(inst) => 2,
         // It changes which threads are active.
         Op::BMOV if inst.name(0) == M::MACTIVE => 2,
+        // On sm_90 and later; earlier machines have one cycle at least.
+        Op::BMOV if matches!(inst.form().class, Class::Load | Class::Store) => 5,
         _ => 1,
     }
 }

@@ -91,6 +91,10 @@ pub enum Unit {
     Sync,
     /// Branches, calls, convergence.
     Branch,
+    /// BMOV of a convergence barrier to a register: the result comes late, the barrier is read at issue.
+    BarrierSave,
+    /// BMOV of a register to a convergence barrier: the register is read late, the barrier is there after fixed cycles.
+    BarrierRestore,
     /// What touches no register.
     Idle,
 }
@@ -145,6 +149,8 @@ impl Unit {
             Barrier,
             Sync,
             Branch,
+            BarrierSave,
+            BarrierRestore,
             Idle,
         ]
     };

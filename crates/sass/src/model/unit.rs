@@ -44,6 +44,8 @@ impl Unit {
             Class::Tensor => tensor(inst, isa),
             Class::Gmma => Unit::Gmma,
             Class::Xu => Unit::Xu,
+            Class::Load if op == Op::BMOV => Unit::BarrierSave,
+            Class::Store if op == Op::BMOV => Unit::BarrierRestore,
             Class::Load | Class::Store => memory(op),
             Class::Uniform if op == Op::ULDC || op == Op::UMOV && !inst.has(M::_64) => Unit::UniformMove,
             Class::Uniform => Unit::Uniform,
@@ -67,11 +69,17 @@ impl Unit {
     }
 
     /// Results arrive late: a write scoreboard tells when.
+    ///
+    /// BMOV of a convergence barrier among them: ptxas's code of recursive functions and of 16 nested loops
+    /// (`xtask/probes/nested_loops.ptx`) has the scoreboard at each, on all targets. On an H200 a recursive
+    /// function gave wrong sums where STL stored the result six cycles after, without a wait.
     pub fn writes_late(self) -> bool {
         use Unit::*;
         let in_pipes = matches!(self, Fp64 | TensorLate | Gmma | Xu | Transpose | Reduce);
         let in_queues = matches!(self, Shared | Memory | Texture | UniformLate);
-        in_pipes || in_queues || matches!(self, Special | BarrierResult | MemoryBarrier | SpecialUniform)
+        in_pipes
+            || in_queues
+            || matches!(self, Special | BarrierResult | MemoryBarrier | SpecialUniform | BarrierSave)
     }
 
     /// Its results take some more cycles after the signal: low-rate double precision, and matrices with a scoreboard.
@@ -84,13 +92,19 @@ impl Unit {
     /// BAR reads the number of its barrier and of its threads late, too: of `L: bar.sync r; add r, r, 32; bra L`, and of
     /// `bar.arrive` and `bar.red` with registers, ptxas's add waits for a scoreboard on sm_75, 86, 89, 90a, 100a and 120.
     /// CUTLASS's ping-pong kernel hung on an H200 when the instruction after a BAR wrote its register.
+    /// BMOV to a convergence barrier reads its register late, BMOV from one reads the barrier at issue: ptxas has a read
+    /// scoreboard at each of the first, and BSSY enters the barrier of the second without a wait.
     pub fn reads_late(self) -> bool {
-        self.writes_late() || self == Unit::Barrier
+        match self {
+            Unit::Barrier | Unit::BarrierRestore => true,
+            Unit::BarrierSave => false,
+            _ => self.writes_late(),
+        }
     }
 
     /// A later instruction of `later` reads its sources after an earlier one of `self` has read its own.
     ///
-    /// BAR keeps none that is known: of `bar.arrive` with registers ptxas gives each its own scoreboard. LDC keeps no
+    /// BAR and BMOV keep none that is known: ptxas gives each its own scoreboard. LDC keeps no
     /// order: in ptxas's code for six targets, all 731 instructions that load over the address of an
     /// earlier LDC have waited for that very one; an H200 was seen to find the later result in it.
     pub fn reads_before(self, later: Unit) -> bool {
@@ -98,7 +112,7 @@ impl Unit {
             Unit::Shared | Unit::Memory | Unit::Barrier | Unit::Transpose => Unit::Memory,
             unit => unit,
         };
-        let keeps_order = !matches!(self, Unit::Special | Unit::Barrier);
+        let keeps_order = !matches!(self, Unit::Special | Unit::Barrier | Unit::BarrierRestore);
         self.reads_late() && keeps_order && queue(self) == queue(later)
     }
 
@@ -159,7 +173,6 @@ fn memory(op: Op) -> Unit {
         Op::SYNCS => Unit::MemoryBarrier,
         Op::LDC | Op::S2R | Op::R2UR | Op::MATCH => Unit::Special,
         Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => Unit::Barrier,
-        Op::BMOV => Unit::Branch,
         _ => Unit::Memory,
     }
 }

@@ -215,6 +215,26 @@ fn an_early_overwrite_of_a_store_is_reported() {
     assert_eq!(code("-", "08"), 1);
 }
 
+/// A convergence barrier that is kept in a register: it arrives there late, and is read from there late.
+#[test]
+fn a_saved_convergence_barrier_waits_for_its_scoreboards() {
+    let save = |write: &str, wait: &str| {
+        let save = format!("--:-:{write}:-:06 BMOV.32.CLEAR R0, B6");
+        let store = format!("{wait}:5:-:-:05 STL [R1], R0");
+        shorts(Isa::Sm90, &[&save, &store, "20:-:-:-:05 EXIT"]).len()
+    };
+    assert_eq!((save("0", "01"), save("0", "--"), save("-", "--")), (0, 1, 1));
+    let restore = |read: &str, wait: &str| {
+        let restore = format!("--:{read}:-:-:05 BMOV.32 B6, R0");
+        let next = format!("{wait}:-:-:-:05 MOV R0, R2");
+        shorts(Isa::Sm90, &[&restore, &next, "--:-:-:-:05 EXIT"]).len()
+    };
+    assert_eq!((restore("0", "01"), restore("0", "--"), restore("-", "--")), (0, 1, 1));
+    // The barrier itself is read and written at issue.
+    let join = ["--:0:-:-:05 BMOV.32 B6, R0", "--:-:-:-:05 BSYNC B6", "01:-:-:-:05 EXIT"];
+    assert_eq!(shorts(Isa::Sm90, &join), []);
+}
+
 /// Loads from constant memory read their addresses in any order, other loads one behind the other.
 #[test]
 fn a_load_over_the_address_of_another_waits_where_there_is_no_order() {
