@@ -327,7 +327,8 @@ pub fn region(function: &Function, cfg: &Cfg, branch: Block) -> Option<(Block, B
     regions[branch.index()].filter(|(_, to)| !only_exits(function, *to))
 }
 
-fn only_exits(function: &Function, block: Block) -> bool {
+/// Does a block do nothing but end the program?
+pub fn only_exits(function: &Function, block: Block) -> bool {
     let data = &function.blocks[block];
     data.insts.is_empty() && matches!(data.end, Terminator::Exit)
 }

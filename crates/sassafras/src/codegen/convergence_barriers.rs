@@ -4,7 +4,8 @@
 //! `BSSY`, to its post-dominator `to`; every edge from inside the region to `to` goes through a landing block with
 //! `BSYNC`. Branches with the same region share it, and so do those of a region within another one that ends at the
 //! same place or a few instructions later (`convergence_max_tail`). A branch whose threads only meet at the end of the
-//! program needs none.
+//! program needs none, but a loop that some threads leave to go on and the others to exit has one: those that go on
+//! wait for each other ([`break_regions`]).
 //!
 //! ```text
 //! from: branch p1, a, to         from: b1 = BSSY land; branch p1, a, land
@@ -23,9 +24,12 @@
 
 use crate::analysis::effects;
 use crate::context::{Context, PassResult, Tuning};
-use ori::divergence::{leaves_unconverged, sleeps, waits_for_warp};
+use ori::divergence::{leaves_unconverged, only_exits, sleeps, waits_for_warp};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Op, Terminator, Value};
+use ori::{
+    Arg, Block, Cfg, Change, Divergence, Edge, File, Function, Inst, InstData, Loop, LoopForest, Op,
+    Terminator, Value,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
 use std::collections::BTreeMap;
@@ -37,7 +41,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     for &block in cfg.order.iter().filter(|b| !divergence.is_divergent(**b)) {
         remove_collective(function, block);
     }
-    let mut regions = without_shared_joins(function, &cfg, divergence.regions, &context.tuning);
+    let breaks = break_regions(function, &cfg, &divergence);
+    let regions = divergence.regions.into_iter().chain(breaks).collect();
+    let mut regions = without_shared_joins(function, &cfg, regions, &context.tuning);
     // Inner regions first: the landing block of an inner region is inside the outer one. A region is inside
     // another if the other's `from` dominates its own; in reverse post-order the inner one comes later.
     regions.sort_by_key(|(from, _)| std::cmp::Reverse(cfg.rpo_index(*from)));
@@ -46,6 +52,45 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         insert_region(function, &mut ends, from, to);
     }
     Ok(Change::ControlFlow)
+}
+
+/// Loops that threads leave either to exit or to a block that does more. No block post-dominates such a loop, but every
+/// thread that enters it arrives at that block or exits, and a barrier doesn't wait for threads that have exited. Without
+/// one, each group that leaves in another iteration runs the rest for itself.
+fn break_regions(function: &Function, cfg: &Cfg, divergence: &Divergence) -> Vec<(Block, Block)> {
+    let loops = LoopForest::new(cfg);
+    // From an inner loop, threads may come back to it.
+    let outermost = loops.iter().map(|(_, l)| l).filter(|l| l.depth == 1);
+    outermost.filter_map(|l| break_region(function, cfg, divergence, l)).collect()
+}
+
+fn break_region(function: &Function, cfg: &Cfg, divergence: &Divergence, l: &Loop) -> Option<(Block, Block)> {
+    let goes_on = |b: Block| !only_exits(function, b);
+    let is_inside = |b: &Block| *b == l.header || cfg.dominates(l.header, *b) && l.blocks.contains(b);
+    let mut breaks = l.exits.iter().filter(|(_, to)| goes_on(*to));
+    let (_, to) = *breaks.next()?;
+    let exits = l.exits.iter().any(|(_, to)| !goes_on(*to));
+    if !exits || breaks.any(|(_, other)| *other != to) || !cfg.preds[to.index()].iter().all(is_inside) {
+        return None;
+    }
+    let mut before = cfg.preds[l.header.index()].iter().filter(|b| !l.latches.contains(b));
+    let from = *before.next().filter(|_| before.next().is_none())?;
+    if cfg.succs[from.index()].iter().any(|b| *b != l.header && goes_on(*b)) {
+        return None;
+    }
+    let varies = |b: Block| match function.blocks[b].end {
+        Terminator::Branch { predicate, uniform: false, .. } => divergence.varies(predicate),
+        _ => false,
+    };
+    // A thread that waits at the barrier takes part in nothing that others of the loop may wait for.
+    let is_private = |inst: &Inst| {
+        let data = &function.insts[*inst];
+        effects::is_of_one_thread(data) && !data.results.iter().any(|r| function.awaited.contains(r))
+    };
+    let insts = l.blocks.iter().flat_map(|b| &function.blocks[*b].insts);
+    let is_known = divergence.regions.iter().any(|(_, end)| *end == to);
+    let diverges = l.exits.iter().any(|(b, _)| varies(*b));
+    (diverges && !is_known && insts.into_iter().all(is_private)).then_some((from, to))
 }
 
 /// Removes `WARPSYNC.ALL` where the warp is converged already.
