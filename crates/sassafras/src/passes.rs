@@ -14,7 +14,7 @@
 //! correct code ask for fuel first (`--fuel`), so that a wrong one is found by bisection.
 
 use crate::codegen::{
-    convergence_barriers, critical_edges, legalize, pack_words, remat_uniform, sched_prepass,
+    convergence_barriers, critical_edges, early_copies, legalize, pack_words, remat_uniform, sched_prepass,
     uniform_constants, wgmma_tuples, yield_insertion,
 };
 use crate::context::Tuning;
@@ -272,7 +272,8 @@ const PIPELINE: &[Step] = &[
             .establishes(&[Expanded])
             .invalidates(BY_NEW_EDGES),
     ),
-    IfChanged(&[SIMPLIFY, DCE, COMBINE, SIMPLIFY, DCE]),
+    // Of a division by a loop invariant, what depends on the divisor alone is invariant, too.
+    IfChanged(&[SIMPLIFY, DCE, COMBINE, SIMPLIFY, DCE, LICM, SIMPLIFY, DCE]),
     Once(ori(
         "predicate-reduce",
         1,
@@ -417,6 +418,16 @@ const PIPELINE: &[Step] = &[
         .invalidates(&[]),
     ),
     Once(
+        ori(
+            "early-copies",
+            1,
+            "loop-carried values are copied before the load of their next value",
+            early_copies::run,
+        )
+        .needs(&[Ssa, NoCriticalEdges, Legal, UniformLiveness])
+        .invalidates(&[]),
+    ),
+    Once(
         mach("regalloc", 0, "registers, spills and parallel copies on SSA", regalloc::run)
             .needs(&[Ssa, NoCriticalEdges, Legal, Convergence, UniformLiveness, WgmmaTuples])
             .establishes(&[Allocated, OriginsMatch])
@@ -526,6 +537,7 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("legalize", "remat-uniform", "constants that got uniform registers are rematerialized, too"),
     ("remat-uniform", "sched-prepass", "rematerialized values are scheduled"),
     ("legalize", "sched-prepass", "constants that got registers are scheduled, too"),
+    ("sched-prepass", "early-copies", "the order decides which readers come after a load"),
     ("sched-prepass", "pack-words", "the order decides which readers come after a pack"),
     ("dead-predicates", "pipe-balance", "a sum without carry fits other pipes"),
     ("layout", "linearize", "what falls through is known from the order"),

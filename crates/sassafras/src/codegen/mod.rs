@@ -2,6 +2,7 @@
 
 pub mod convergence_barriers;
 pub mod critical_edges;
+pub mod early_copies;
 pub mod legalize;
 pub mod pack_words;
 pub mod remat_uniform;
