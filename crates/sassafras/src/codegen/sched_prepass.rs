@@ -42,7 +42,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let loops = LoopForest::new(&cfg);
     let limits = Limits::registers(context.registers);
     let mut pressure = PressureTracker::new(function, &cfg, context);
-    pressure.rematerializable = live_through::rematerializable_words(function, (&cfg, &loops), &live);
+    pressure.is_rematerializable = live_through::rematerializable(function, &cfg);
+    pressure.rematerializable =
+        live_through::rematerializable_words(function, (&cfg, &loops), &live, &pressure.is_rematerializable);
     let mut pass = Prepass {
         latencies: LatencyTable::new(context.machine.isa, &context.tuning),
         block_limits: BlockLimits::new(function, &cfg, &limits),
@@ -162,6 +164,7 @@ struct Params {
     /// Registers of a goal that values don't get: those of the system, the stack pointer, and a margin.
     goal_overhead: i32,
     goal_fragmentation: i32,
+    matrix_slack: i32,
     occupancy_slack: i32,
     occupancy_margin: i32,
     candidates: usize,
@@ -181,6 +184,7 @@ impl Params {
             register_reserve: count(tuning.sched_register_reserve),
             goal_overhead: STACK_POINTER_REGISTERS + Limits::SYSTEM as i32 + count(tuning.sched_goal_margin),
             goal_fragmentation: count(tuning.sched_goal_fragmentation),
+            matrix_slack: count(tuning.sched_matrix_slack),
             occupancy_slack: count(tuning.sched_occupancy_slack),
             occupancy_margin: count(tuning.sched_occupancy_margin),
             candidates: tuning.sched_candidates as usize,
@@ -246,6 +250,8 @@ struct PressureTracker {
     goal: Option<i32>,
     /// By block: words of R that an allocation within a goal leaves out of registers there.
     rematerializable: Vec<i32>,
+    /// By value: a call of a routine can leave it out of registers.
+    is_rematerializable: Vec<bool>,
     discounts: bool,
     /// The order exceeds the registers of the block: some values will be spilled.
     spills: bool,
@@ -276,6 +282,7 @@ impl PressureTracker {
             occupancy: context.occupancy,
             goal: None,
             rematerializable: vec![0; function.blocks.len()],
+            is_rematerializable: vec![false; values],
             discounts: true,
             spills: false,
             reordered: false,
@@ -464,6 +471,14 @@ impl PressureTracker {
             |i: usize| if delta[i] > 0 { (self.current[i] + delta[i] - self.limit[i]).max(0) } else { 0 };
         // There are more uniform registers than the limit, but a tuple of them that was begun must be finished.
         over(R) + over(P) + over(UR).min(1)
+    }
+
+    /// The words of R that a value keeps across a call of a routine.
+    fn words_kept(&self, value: Value) -> i32 {
+        match self.weights[value.index()] {
+            (R, words) if !self.is_rematerializable[value.index()] => words,
+            _ => 0,
+        }
     }
 
     fn add(&self, counts: &mut Counts, value: Value, sign: i32) {

@@ -83,6 +83,11 @@ impl Fuel {
         true
     }
 
+    /// Is none left? For rewrites of two instructions that must both be done.
+    pub fn is_empty(&self) -> bool {
+        self.left == Some(0)
+    }
+
     /// How many units were taken so far: a pass that burns one for each rewrite has changed something if this grew.
     pub fn used(&self) -> u32 {
         self.used

@@ -88,6 +88,8 @@ tuning! {
     thread_steer_sleep = 1000, "nanoseconds", "as ptxas 13.0 has it";
     /// Rewrites of one instruction by combine before it is left as it is.
     combine_rewrites = 8, "rewrites", "judgment: bounds the time; rules rarely apply more than three times in a row";
+    /// How far the definitions of an address are followed to a constant that its offset can have.
+    combine_offset_depth = 4, "definitions", "judgment: bounds the time; an index of two dimensions takes three";
     /// The widest value that common subexpression elimination shares; wider ones are accumulators of MMAs.
     cse_max_words = 4, "registers", "judgment: each accumulator has registers of its own, a shared one would be copied";
     /// Uses up to which a kernel parameter is a constant-bank operand; with more it has a register.
@@ -172,6 +174,8 @@ tuning! {
     sched_goal_margin = 0, "registers", "judgment: a goal that takes spills is given up for the next one";
     /// Registers of a register goal that the schedule leaves free for tuples and moves: if these find none, the next goal is tried.
     sched_goal_fragmentation = 4, "registers", "judgment: tuples are contiguous and aligned";
+    /// Registers beyond the lowest pressure that a register goal must leave to matrix products.
+    sched_matrix_slack = 12, "registers", "judgment: three fragments that are loaded ahead";
     /// How much pressure beyond the original order is accepted where it costs no occupancy.
     sched_occupancy_slack = 16, "registers", "judgment: overlaps a few more loads";
     /// Registers below the next lower occupancy that stay free.

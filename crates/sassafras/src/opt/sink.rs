@@ -1,8 +1,9 @@
 //! Code sinking past loops: values that are needed after a loop, but not in it, are computed after it.
 //!
 //! An instruction that is a function of its operands moves to the nearest common dominator of its uses, but into no loop.
-//! A cheap one that has uses before the loop as well is duplicated there (rematerialization). Both only if its operands
-//! take no more registers in the loop than its result gives back.
+//! A cheap one that has uses before the loop as well is duplicated there (rematerialization); in a loop around that one
+//! only if its operands are live there anyway. Both only if its operands take no more registers in the loop than its
+//! result gives back.
 //!
 //! ```text
 //! b0: v2 = v1 + 64; jump b1              b0: jump b1
@@ -173,7 +174,13 @@ impl Sink<'_> {
         let mut targets: Vec<(Block, Block)> = Vec::new();
         for user in users.iter().copied().filter(|u| is_below(*u)) {
             let target = self.shallowest(from, user, is_below);
-            if self.cost(data, target, self.tuning.sink_duplicate_depth) <= self.gain(data) {
+            // In a loop around the one that is passed each iteration computes it: only it, and nothing for it.
+            let is_deeper = self.depths[target.index()] > self.depths[from.index()];
+            let (depth, most) = match is_deeper {
+                true => (0, 0),
+                false => (self.tuning.sink_duplicate_depth, self.gain(data)),
+            };
+            if self.cost(data, target, depth) <= most {
                 targets.push((target, user));
             }
         }

@@ -4,7 +4,7 @@
 //! follow. At a loop header, values whose next use is after the loop are spilled around it as far as the loop's
 //! pressure demands, and values that the loop uses are reloaded in front of it as far as registers are free (the loop
 //! rule of Braun & Hack, CC 2009). At a join, a value that is spilled on another predecessor stays spilled unless the
-//! block uses it.
+//! block uses it, or that predecessor is cold.
 //!
 //! Afterwards `entry_regs` is what the code of the block assumes; [`super::edge_moves`] establishes it on every edge.
 //! Linear in the live-in values, times their logarithm where they are sorted.
@@ -120,7 +120,10 @@ impl Allocator<'_> {
         let Some(far) = &self.next_use else { return };
         let length = self.function.blocks[block].insts.len() as u32;
         let preds = &self.cfg.preds[block.index()];
-        let known = |p: &&Block| self.rpo_index[p.index()] < self.rpo_index[block.index()];
+        // What a slow path left out of registers is reloaded at its end.
+        let blocks = &self.function.blocks;
+        let is_cold = |p: &Block| blocks[*p].cold && !blocks[block].cold;
+        let known = |p: &&Block| self.rpo_index[p.index()] < self.rpo_index[block.index()] && !is_cold(p);
         let is_everywhere = |v: Value| {
             let exit_regs = preds.iter().filter(known).map(|p| &self.exit_regs[p.index()]);
             { exit_regs }.all(|end| end.binary_search_by_key(&v, |(v, _)| *v).is_ok())

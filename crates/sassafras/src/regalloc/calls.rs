@@ -12,7 +12,7 @@
 //! Afterwards no value is in a register that the call clobbers. Linear in the live values, times the registers.
 
 use super::reg_file::{Limits, PREDICATES};
-use super::{Allocator, AttemptError, BlockLimits, fixed_registers, move_inst};
+use super::{Allocator, AttemptError, BlockLimits, Snapshot, fixed_registers, move_inst};
 use crate::mach::inst::{Address, MachInst, Origin};
 use crate::module::abi::Convention;
 use crate::regalloc::parallel_moves;
@@ -142,7 +142,7 @@ impl Allocator<'_> {
             Op::Pseudo(Pseudo::Entry) => {}
             Op::Pseudo(Pseudo::Leave) => pass_args(self, inst)?,
             _ => {
-                let spilled = self.preserve_across_call(Convention::of(fixed), killed)?;
+                let spilled = self.preserve_across_call(inst, Convention::of(fixed), killed)?;
                 pass_args(self, inst)?;
                 self.emit_call(inst)?;
                 killed.iter().chain(&spilled).for_each(|v| self.unassign(*v));
@@ -153,10 +153,23 @@ impl Allocator<'_> {
     }
 
     /// Moves values that are live across the call to preserved registers, spilling those that find none. Returns these:
-    /// they keep their registers until the arguments have been moved.
-    fn preserve_across_call(&mut self, of: Convention, killed: &[Value]) -> Result<Vec<Value>, AttemptError> {
+    /// they keep their registers until the arguments have been moved. What can be rematerialized comes last, and gives
+    /// its register to others.
+    fn preserve_across_call(
+        &mut self,
+        inst: Inst,
+        of: Convention,
+        killed: &[Value],
+    ) -> Result<Vec<Value>, AttemptError> {
         let mut spilled = Vec::new();
-        for (value, from) in self.snapshot() {
+        let (last, first): (Snapshot, Snapshot) =
+            self.snapshot().into_iter().partition(|(value, _)| self.remat_def(*value).is_some());
+        let mut yielding = last.clone();
+        yielding.retain(|(value, _)| !self.function.insts[inst].uses().any(|used| used == *value));
+        for (value, from) in first.into_iter().chain(last) {
+            if self.assigned[value.index()].is_none() {
+                continue;
+            }
             let data = self.function.values[value];
             let is_preserved = match data.file {
                 File::R => (from..from + data.words).all(|p| self.is_preserved(of, p)),
@@ -167,7 +180,11 @@ impl Allocator<'_> {
             if is_preserved || killed.contains(&value) {
                 continue;
             }
-            match self.preserved_window(of, data.file, data.words) {
+            let mut to = self.preserved_window(of, data.file, data.words);
+            if to.is_none() && self.remat_def(value).is_none() {
+                to = self.displace_rematerializable(of, (data.file, data.words), &mut yielding);
+            }
+            match to {
                 Some(to) => {
                     for w in self.live_words(value) {
                         self.copy(data.file, to + w, from + w)?;
@@ -182,6 +199,28 @@ impl Allocator<'_> {
             }
         }
         Ok(spilled)
+    }
+
+    /// Takes registers from values that are rematerialized after the call, until there is a preserved window.
+    fn displace_rematerializable(
+        &mut self,
+        of: Convention,
+        (file, words): (File, u8),
+        yielding: &mut Snapshot,
+    ) -> Option<u8> {
+        while file == File::R {
+            let is_useful = |(value, from): &(Value, u8)| {
+                let data = self.function.values[*value];
+                data.file == file && (*from..from + data.words).any(|p| self.is_preserved(of, p))
+            };
+            let (value, _) = yielding.swap_remove(yielding.iter().position(is_useful)?);
+            self.spill(value);
+            self.unassign(value);
+            if let Some(to) = self.preserved_window(of, file, words) {
+                return Some(to);
+            }
+        }
+        None
     }
 
     fn preserved_window(&self, of: Convention, file: File, words: u8) -> Option<u8> {

@@ -27,18 +27,24 @@ fn unused_words(function: &Function, live: &Liveness, header: Block, blocks: &[B
     unused.map(|v| function.values[v]).filter(|v| v.file == File::R).map(|v| i32::from(v.words)).sum()
 }
 
-/// By block: words of R that are live through it, or through its innermost loop, without a use, and rematerializable.
-pub fn rematerializable_words(
-    function: &Function,
-    (cfg, loops): (&Cfg, &LoopForest),
-    live: &Liveness,
-) -> Vec<i32> {
+/// Which values are words of R that can be rematerialized.
+pub fn rematerializable(function: &Function, cfg: &Cfg) -> Vec<bool> {
     let mut candidate = vec![false; function.values.len()];
     for inst in cfg.order.iter().flat_map(|b| &function.blocks[*b].insts).map(|i| &function.insts[*i]) {
         if is_rematerializable(inst) && function.values[inst.results[0]].file == File::R {
             candidate[inst.results[0].index()] = true;
         }
     }
+    candidate
+}
+
+/// By block: words of R that are live through it, or through its innermost loop, without a use, and rematerializable.
+pub fn rematerializable_words(
+    function: &Function,
+    (cfg, loops): (&Cfg, &LoopForest),
+    live: &Liveness,
+    candidate: &[bool],
+) -> Vec<i32> {
     let mut words = vec![0; function.blocks.len()];
     // The loop or the block that a value was last seen used in.
     let mut used_in = vec![None; function.values.len()];

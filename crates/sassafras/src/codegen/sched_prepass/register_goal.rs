@@ -5,14 +5,16 @@
 //!
 //! Linear in the code, times the number of orders.
 
-use super::{PressureTracker, R};
+use super::{Params, PressureTracker, R};
 use crate::context::Context;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
-use ori::{Block, Cfg, File, Function};
+use ori::{Block, Cfg, Function, Inst, Value};
+use rustc_hash::FxHashSet;
 
 /// The goal, and the words that it is for; `None` if every order exceeds the registers, or in code of matrix products
-/// whose operands take more than the budget: these hide latencies by asynchronous copies, not by occupancy.
+/// whose operands take more than the budget, unless the goal leaves them registers to load operands ahead: these hide
+/// latencies by asynchronous copies before they do so by occupancy.
 pub fn of(
     function: &Function,
     (cfg, live): (&Cfg, &Liveness),
@@ -21,10 +23,7 @@ pub fn of(
 ) -> Option<(u32, i32)> {
     let occupancy = context.usual_occupancy();
     let overhead = pressure.params.goal_overhead;
-    let most = match has_matrix_product(function, cfg) {
-        true => pressure.params.budget[R],
-        false => context.registers as i32 - overhead,
-    };
+    let most = context.registers as i32 - overhead;
     let mut needed = occupancy.step(1) as i32 - overhead;
     for &block in &cfg.order {
         pressure.begin_block(function, live, block);
@@ -35,8 +34,13 @@ pub fn of(
         }
     }
     let goal = occupancy.step((needed + overhead) as u32).min(context.registers);
+    let Params { goal_fragmentation, matrix_slack, .. } = pressure.params;
+    let is_tight = |goal: u32, needed: i32| {
+        let left = goal as i32 - overhead - goal_fragmentation - needed;
+        left < matrix_slack && has_matrix_product(function, cfg)
+    };
     // With all registers there is nothing to gain, and other blocks need not be as narrow.
-    let is_goal = needed <= pressure.params.budget[R] || goal < context.registers;
+    let is_goal = needed <= pressure.params.budget[R] || goal < context.registers && !is_tight(goal, needed);
     is_goal.then_some((goal, needed))
 }
 
@@ -64,13 +68,20 @@ fn has_matrix_product(function: &Function, cfg: &Cfg) -> bool {
 }
 
 /// The registers that a call of a library routine needs: those of the routine, and those of values that live across and
-/// are not rematerialized after it.
+/// are not rematerialized after it. Results are in registers of the routine.
 fn routine_pressure(function: &Function, live: &Liveness, pressure: &PressureTracker, block: Block) -> i32 {
-    let insts = function.blocks[block].insts.iter();
-    let windows =
-        insts.filter_map(|inst| function.fixed.get(inst)?.window).map(|(_, count)| i32::from(count));
-    let Some(widest) = windows.max() else { return 0 };
-    let across = live.live_out[block.index()].iter().map(|v| function.values[v]);
-    let across: i32 = across.filter(|data| data.file == File::R).map(|data| i32::from(data.words)).sum();
-    across + widest - pressure.rematerializable[block.index()]
+    let data = &function.blocks[block];
+    let window = |inst: &Inst| function.fixed.get(inst)?.window.map(|(_, count)| i32::from(count));
+    let Some(first) = data.insts.iter().position(|inst| window(inst).is_some()) else { return 0 };
+    let mut across: FxHashSet<Value> = live.live_out[block.index()].iter().chain(data.end.uses()).collect();
+    let mut most = 0;
+    for inst in data.insts[first..].iter().rev() {
+        function.insts[*inst].results.iter().for_each(|value| _ = across.remove(value));
+        if let Some(window) = window(inst) {
+            let words: i32 = across.iter().map(|value| pressure.words_kept(*value)).sum();
+            most = most.max(words + window);
+        }
+        across.extend(function.insts[*inst].uses());
+    }
+    most
 }
