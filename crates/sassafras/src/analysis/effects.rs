@@ -368,7 +368,8 @@ pub fn is_function(data: &InstData) -> bool {
     match op {
         // Pure only if the register never changes.
         S2R => true,
-        LDC => data.args.iter().all(|a| matches!(a, Arg::Bank { bank: 0, index: None, .. })),
+        // Nothing writes constant memory while a kernel runs.
+        LDC => data.args.iter().all(|a| matches!(a, Arg::Bank { index: None, .. })),
         BMSK | BREV | FLO | IABS | IADD3 | IMAD | IMNMX | ISETP | LEA | LOP3 | MOV | PLOP3 | POPC | PRMT
         | SEL | SGXT | SHF | VIADD | VIADDMNMX | VIMNMX | VIMNMX3 => true,
         DADD | DFMA | DMUL | DSETP | FADD | FFMA | FMNMX | FMNMX3 | FMUL | FSEL | FSET | FSETP | MUFU => true,

@@ -31,7 +31,11 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
             File::R => is_atomic && !used.contains(*v),
             _ => false,
         };
-        for (at, _) in results.iter().enumerate().rev().filter(|(_, v)| is_dead(v)) {
+        // The second carry of a sum stays the second one.
+        let has_two_carries = matches!(inst.op, Op::IADD3 | Op::UIADD3);
+        let stays = |at: usize| has_two_carries && results[at + 1..].iter().any(|v| !is_dead(v));
+        let dead = results.iter().enumerate().rev().filter(|(at, v)| is_dead(v) && !stays(*at));
+        for (at, _) in dead {
             discard(inst, at, context.machine, &mut context.fuel);
         }
     }

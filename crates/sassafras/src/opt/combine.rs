@@ -18,12 +18,14 @@
 
 mod bitwise;
 mod bounds;
+mod carries;
 mod constants;
 mod contract;
 mod expressions;
 mod floats;
 mod identities;
 mod loads;
+mod offsets;
 mod products;
 mod rules;
 mod selects;
@@ -37,6 +39,7 @@ use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel, PassResult, Tuning};
 use expressions::{Expressions, Key, PAIR};
 use ori::entity::Entity;
+use ori::function::ValueData;
 use ori::{
     Arg, Block, Cfg, Change, File, Function, Inst, InstData, Op, Part, Pseudo, Terminator, Use, Value,
 };
@@ -394,16 +397,7 @@ impl<'a> Combine<'a> {
             && shapes().all(|shape| matches!(shape.file, File::R | File::P) && narrow(shape.words))
             && (data.op != Op::Pseudo(Pseudo::Unpack)
                 || data.uses().all(|v| narrow(self.function.values[v].words)));
-        is_shared.then(|| {
-            let guard = data.guard.as_ref();
-            match &data.args[..] {
-                [first, second, rest @ ..] if is_commutative(data) && order(second) < order(first) => {
-                    let args = [second, first].into_iter().chain(rest);
-                    Key::new(data.op, &data.modifiers, args, shapes(), guard)
-                }
-                args => Key::new(data.op, &data.modifiers, args.iter(), shapes(), guard),
-            }
-        })
+        is_shared.then(|| key_of_shapes(data, shapes()))
     }
 
     /// The latest instruction with this key that dominates the current one.
@@ -420,6 +414,14 @@ impl<'a> Combine<'a> {
         match self.expressions.add(key) {
             (_, true) => self.available.push(smallvec![(self.block, inst)]),
             (number, false) => self.available[number].push((self.block, inst)),
+        }
+    }
+
+    /// An instruction that is about to change no longer computes what it did.
+    fn make_unavailable(&mut self, inst: Inst) {
+        let key = self.expression_key(&self.function.insts[inst]);
+        if let Some(number) = key.and_then(|key| self.expressions.find(&key)) {
+            self.available[number].retain(|(_, i)| *i != inst);
         }
     }
 
@@ -442,6 +444,18 @@ fn next_values(function: &Function, cfg: &Cfg) -> FxHashSet<Value> {
     let words: Vec<Value> = packs.flat_map(InstData::uses).collect();
     values.extend(words);
     values
+}
+
+/// The key of an expression whose results have these shapes, with commutative arguments in one order.
+fn key_of_shapes(data: &InstData, shapes: impl Iterator<Item = ValueData>) -> Key {
+    let guard = data.guard.as_ref();
+    match &data.args[..] {
+        [first, second, rest @ ..] if is_commutative(data) && order(second) < order(first) => {
+            let args = [second, first].into_iter().chain(rest);
+            Key::new(data.op, &data.modifiers, args, shapes, guard)
+        }
+        args => Key::new(data.op, &data.modifiers, args.iter(), shapes, guard),
+    }
 }
 
 /// Is the result the same with the first two arguments swapped? They are values, so that both have any form.

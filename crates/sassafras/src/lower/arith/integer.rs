@@ -8,7 +8,7 @@
 
 use crate::lower::Lower;
 use crate::lower::arith::words::{Words, imm, u32_unless};
-use crate::lower::build::{PT, RZ};
+use crate::lower::build::{NOT_PT, PT, RZ};
 use crate::lower::instruction::Ins;
 use ori::{Arg, File, Value};
 use ptx::Type;
@@ -152,9 +152,17 @@ impl<'a> Lower<'_, 'a> {
         let ([a0, a1], [b0, b1]) = (a, b) else {
             return smallvec![self.imad(&[], 1, a[0], b[0], c[0]).into()];
         };
+        let c = self.accumulator(c);
+        if c == RZ {
+            // The upper word is added to each product in turn: as deep as the sum of all three, with an addition less.
+            let low = self.imad(&[M::WIDE, M::U32], 2, *a0, *b0, RZ);
+            let high = self.imad(&[], 1, *a1, *b0, Arg::word(low, 1));
+            let high = self.imad(&[], 1, *a0, *b1, high.into());
+            return smallvec![Arg::word(low, 0), high.into()];
+        }
+        // What is added comes last: it may be the sum of the iteration before.
         let cross = self.imad(&[], 1, *a1, *b0, RZ);
         let cross = self.imad(&[], 1, *a0, *b1, cross.into());
-        let c = self.accumulator(c);
         let low = self.imad(&[M::WIDE, M::U32], 2, *a0, *b0, c);
         let high = self.add(&[Arg::word(low, 1)], &[cross.into()]);
         smallvec![Arg::word(low, 0), high[0]]
@@ -176,7 +184,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// Schoolbook multiplication. The two middle products and the carry of the lowest sum up to at most 65 bits.
+    /// Schoolbook multiplication. The two middle products sum up to 65 bits, whose carry is the second one of the highest
+    /// word: so no pair has to be made of it and the word below.
     pub(crate) fn high_product64(&mut self, signed: bool, a: [Arg; 2], b: [Arg; 2]) -> Words {
         let wide = [M::WIDE, M::U32];
         let first = self.imad(&wide, 2, a[1], b[0], RZ);
@@ -185,11 +194,12 @@ impl<'a> Lower<'_, 'a> {
         let lowest = self.imad(&wide, 2, a[0], b[0], RZ);
         let (unused, rest) = self.with_carry(1);
         self.emit_to(Op::IADD3, &[], &[unused, rest], &[Arg::word(lowest, 1), Arg::word(middle, 0), RZ]);
-        let top = self.sum(&[RZ], &[RZ], Some(carry.into()), None);
-        let above = self.pack(&[Arg::word(middle, 1), top[0]]);
-        let wide = [M::WIDE, M::U32, M::X];
-        let high = self.emit(Op::IMAD, &wide, 2, &[a[1], b[1], above.into(), rest.into()]);
-        let high = [Arg::word(high, 0), Arg::word(high, 1)];
+        let highest = self.imad(&wide, 2, a[1], b[1], RZ);
+        let (low, next) = self.with_carry(1);
+        let args = [Arg::word(highest, 0), Arg::word(middle, 1), RZ, rest.into(), NOT_PT];
+        self.emit_to(Op::IADD3, &[M::X], &[low, next], &args);
+        let args = [Arg::word(highest, 1), RZ, RZ, next.into(), carry.into()];
+        let high = [low.into(), self.emit(Op::IADD3, &[M::X], 1, &args).into()];
         if !signed {
             return high.into();
         }

@@ -6,13 +6,19 @@
 use super::Combine;
 use crate::analysis::known_bits;
 use ori::{Arg, InstData, Op, Value};
+use sass::M;
 
 impl Combine<'_> {
     /// Does a sum of words never carry?
     pub(super) fn has_no_carry(&self, sum: &InstData) -> bool {
-        let plain = sum.op == Op::Machine(sass::Op::IADD3) && sum.modifiers.is_empty() && sum.guard.is_none();
-        let all = || sum.args.iter().map(|a| self.highest(a)).sum::<u64>();
-        plain && sum.results.len() == 2 && all() <= u32::MAX.into()
+        let carries = match (&sum.modifiers[..], sum.args.get(3..)) {
+            ([], Some([])) => 0,
+            ([M::X], Some(carries)) => carries.iter().filter(|c| **c != Arg::True(false)).count() as u64,
+            _ => return false,
+        };
+        let is_sum = sum.op == Op::Machine(sass::Op::IADD3) && sum.guard.is_none() && sum.results.len() == 2;
+        let all = || sum.args[..3].iter().map(|a| self.highest(a)).sum::<u64>();
+        is_sum && carries + all() <= u32::MAX.into()
     }
 
     /// The only term of a sum that is not zero.

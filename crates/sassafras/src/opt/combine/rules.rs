@@ -2,7 +2,10 @@
 //!
 //! A rule that is only worth it if the other instruction becomes dead looks at it through `single_use`.
 
-use super::{Combine, Key, PAIR, Rewrite, bitwise, contract, floats, identities, products, selects, shifts};
+use super::{
+    Combine, Key, PAIR, Rewrite, bitwise, carries, contract, floats, identities, offsets, products, selects,
+    shifts,
+};
 use crate::analysis::effects;
 use ori::{Arg, File, Generic, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
 use sass::M;
@@ -20,12 +23,16 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Pseudo(Pseudo::Copy), merge_else_value),
     (Op::Machine(sass::Op::MOV), forward_move),
     (Op::Machine(sass::Op::IADD3), drop_carry),
+    (Op::Machine(sass::Op::IADD3), carries::merge),
+    (Op::Machine(sass::Op::IADD3), products::middle_sum),
     (Op::Machine(sass::Op::IADD3), add_zero),
     (Op::Machine(sass::Op::IADD3), mad),
+    (Op::Machine(sass::Op::IADD3), subtract_product),
     (Op::Machine(sass::Op::IADD3), lea),
     (Op::Machine(sass::Op::IADD3), reassociate_add),
     (Op::Machine(sass::Op::IMAD), mul_by_one),
     (Op::Machine(sass::Op::IMAD), products::wide),
+    (Op::Machine(sass::Op::IMAD), products::middle_word),
     (Op::Machine(sass::Op::LOP3), bitwise::merge_cone),
     (Op::Machine(sass::Op::ISETP), compare_low_words),
     (Op::Machine(sass::Op::PRMT), prmt_of_prmt),
@@ -450,6 +457,25 @@ fn mad(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     None
 }
 
+/// `x - a * n` is `a * -n + x`.
+fn subtract_product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [a, b, RZ] = add_terms(data)? else { return None };
+    for (product, x) in [(a, b), (b, a)] {
+        let Arg::Use(Use { negated: true, .. }) = product else { continue };
+        let Some(imad) = c.single_use(&product.negated(), sass::Op::IMAD).filter(|_| plain(&x).is_some())
+        else {
+            continue;
+        };
+        if let ([], [factor, Arg::Imm(n), zero]) = (&imad.modifiers[..], &imad.args[..])
+            && is_zero(zero)
+        {
+            let minus = Arg::Imm(i64::from((*n as i32).wrapping_neg()));
+            return c.legal(data, sass::Op::IMAD, &[], &[*factor, minus, x]);
+        }
+    }
+    None
+}
+
 /// `x + (a << n)`
 fn lea(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [a, b, RZ] = add_terms(data)? else { return None };
@@ -640,12 +666,10 @@ fn fold_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)> {
     let data = c.definition_of(base)?;
     match (data.op, &data.args[..]) {
-        (Op::Machine(sass::Op::IADD3), _) => {
-            let [x, n @ Arg::Imm(_), RZ] = add_terms(data)? else { return None };
-            Some((plain(&x)?, i64::from(immediate(&n)? as i32)))
-        }
         // `a * b + x` with constant factors: what is left of a loop's counter after unrolling.
-        (Op::Machine(sass::Op::IMAD), [a, b, x]) if data.results.len() == 1 => {
+        (Op::Machine(sass::Op::IMAD), [a, b, x])
+            if data.results.len() == 1 && data.modifiers.first() == Some(&M::WIDE) =>
+        {
             let [a, b] = [c.known_word(a)?, c.known_word(b)?];
             let product = match data.modifiers[..] {
                 [M::WIDE] => i64::from(a as i32) * i64::from(b as i32),
@@ -663,6 +687,7 @@ fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)
             let pair = c.pair(&x[0], &x[1]);
             Some((pair.unwrap_or_else(|| c.pack_pair(&x, at)), n))
         }
+        _ if c.function.values[base].words == 1 => offsets::split(c, base, at),
         _ => None,
     }
 }

@@ -7,13 +7,13 @@
 //! | `max(max(x, y), z)` | one operation of three operands |
 //! | `max(x + y, z)` | one operation |
 //! | `max(min(x, y), 0)` | one operation with `.RELU` |
-//! | `(p ? 1 : 0) != 0`, and other comparisons of one of two constants | `p` |
+//! | `(p ? 1 : 0) != 0`, `\|p ? 2.0 : 0.0\| >= 1.0`, and other comparisons of one of two constants | `p`, its opposite, or a constant |
 //!
 //! What a target lacks stays as it is: the table of forms decides.
 
 use super::rules::{RZ, Rule, add_terms, is_zero, plain};
 use super::{Combine, Rewrite};
-use ori::{Arg, InstData, Op, Use, entity::Entity};
+use ori::{Arg, InstData, Op, Use, Value, entity::Entity};
 use sass::M;
 
 pub(super) const RULES: &[(Op, Rule)] = &[
@@ -21,6 +21,7 @@ pub(super) const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::SEL), float_min_max),
     (Op::Machine(sass::Op::FSEL), float_min_max),
     (Op::Machine(sass::Op::ISETP), predicate_of_select),
+    (Op::Machine(sass::Op::FSETP), predicate_of_select),
     (Op::Machine(sass::Op::VIMNMX), relu),
     (Op::Machine(sass::Op::VIMNMX), min_max_of_sum),
     (Op::Machine(sass::Op::VIMNMX), min_max_of_three),
@@ -110,8 +111,8 @@ struct ConstantSelect {
 
 impl ConstantSelect {
     /// A select or guarded move of constants, or a function of one and of constants.
-    fn of(c: &Combine, word: &Arg, depth: u32) -> Option<ConstantSelect> {
-        let data = &c.function.insts[c.definition[plain(word)?.index()]?];
+    fn of(c: &Combine, word: Value, depth: u32) -> Option<ConstantSelect> {
+        let data = &c.function.insts[c.definition[word.index()]?];
         match (data.op, &data.guard, &data.args[..]) {
             (Op::Machine(sass::Op::SEL), None, [a, b, Arg::Use(p)]) if data.modifiers.is_empty() => {
                 Some(ConstantSelect { predicate: *p, bits: [c.known_word(a)?, c.known_word(b)?] })
@@ -127,7 +128,7 @@ impl ConstantSelect {
             (Op::Machine(_), None, args) if depth > 0 && data.results.len() == 1 => {
                 let is_known = |a: &Arg| !matches!(a, Arg::Use(_)) || c.known_word(a).is_some();
                 let at = args.iter().position(|a| !is_known(a))?;
-                let select = ConstantSelect::of(c, &args[at], depth - 1)?;
+                let select = ConstantSelect::of(c, plain(&args[at])?, depth - 1)?;
                 let [yes, no] = select.bits.map(|bits| c.result_with(data, at, bits));
                 Some(ConstantSelect { bits: [yes? as u32, no? as u32], ..select })
             }
@@ -146,6 +147,22 @@ impl Combine<'_> {
         results.iter().find(|(value, _)| *value == result).map(|(_, bits)| *bits)
     }
 }
+
+/// The value of a word operand, and what its signs make of bits: those of floats change the uppermost bit.
+fn signed_word(data: &InstData, word: &Arg) -> Option<(Value, impl Fn(u32) -> u32 + use<>)> {
+    let Arg::Use(u) = *word else { return None };
+    let without_signs = Use { negated: false, absolute: false, ..u };
+    let is_float = data.op == Op::Machine(sass::Op::FSETP);
+    let value = plain(&Arg::Use(if is_float { without_signs } else { u }))?;
+    let signs = move |bits: u32| {
+        let bits = if u.absolute { bits & !SIGN } else { bits };
+        if u.negated { bits ^ SIGN } else { bits }
+    };
+    Some((value, signs))
+}
+
+/// The sign bit of a float.
+const SIGN: u32 = 1 << 31;
 
 /// A comparison of `p ? 1 : 0`, or of another word that is one of two constants, with a constant.
 fn predicate_of_select(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
@@ -166,18 +183,19 @@ fn predicate_of_select(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     if data.guard.is_some() || data.results.len() != 1 || data.modifiers.contains(&M::EX) {
         return None;
     }
+    let (word, signs) = signed_word(data, word)?;
     let select = ConstantSelect::of(c, word, DEPTH)?;
     let mut alone = data.clone();
     alone.args[3] = Arg::True(true);
     alone.modifiers.pop();
     alone.modifiers.push(M::AND);
-    let [yes, no] = select.bits.map(|bits| c.result_with(&alone, at, bits));
+    let [yes, no] = select.bits.map(|bits| c.result_with(&alone, at, signs(bits)));
     let (yes, no) = (yes? != 0, no? != 0);
-    if yes == no {
-        return None;
-    }
-    // The result is the predicate, or its opposite.
-    let p = Arg::Use(Use { negated: select.predicate.negated != no, ..select.predicate });
+    // The result is a constant, the predicate, or its opposite.
+    let p = match yes == no {
+        true => Arg::True(yes),
+        false => Arg::Use(Use { negated: select.predicate.negated != no, ..select.predicate }),
+    };
     if table == 0xc0
         && *and == Arg::True(true)
         && let Some(rewrite) = c.forward(data, &p)

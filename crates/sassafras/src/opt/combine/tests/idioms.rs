@@ -1,5 +1,5 @@
-//! Every idiom of `selects.rs`, `shifts.rs` and of constant doubles: it is found, and computes the same for random words
-//! and those at the edges of types.
+//! Every idiom of `selects.rs`, `shifts.rs`, `products.rs`, `carries.rs` and of constant doubles: it is found, and
+//! computes the same for random words and those at the edges of types.
 
 use super::*;
 
@@ -172,8 +172,53 @@ fn packed_halves(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
     vec![p.emit(sass::Op::PRMT, &[], &WORD, &[low.into(), Arg::Imm(0x5410), high.into()])]
 }
 
+/// The second word of the lower half of a 64-bit product, before or after the upper half, with factors in any order.
+fn middle_word(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    const PAIR: (File, u8) = (File::R, 2);
+    const WITH_CARRY: [(File, u8); 2] = [(File::R, 1), (File::P, 1)];
+    let wide = [M::WIDE, M::U32];
+    // No parameters: these would be constant-bank operands, of one factor here and of the other one there.
+    let [[a0, a1], [b0, b1]] = [(a, b), (b, d)].map(|(x, y)| {
+        let product = p.emit(sass::Op::IMAD, &wide, &[PAIR], &[x, y, RZ]);
+        [0, 1].map(|word| Arg::word(product, word))
+    });
+    let lowest = p.emit(sass::Op::IMAD, &wide, &[PAIR], &[a0, b0, RZ]);
+    let lower = |p: &mut Program| {
+        let crossed = p.random.below(2) == 0;
+        let ([r, s], [t, u]) = if crossed { ([b0, a1], [a0, b1]) } else { ([a0, b1], [a1, b0]) };
+        let word = p.emit(sass::Op::IMAD, &[], &WORD, &[r, s, Arg::word(lowest, 1)]);
+        p.emit(sass::Op::IMAD, &[], &WORD, &[t, u, word.into()])
+    };
+    let is_first = p.random.below(2) == 0;
+    let before = is_first.then(|| lower(p));
+    let first = p.emit(sass::Op::IMAD, &wide, &[PAIR], &[a1, b0, RZ]);
+    let middle = p.emit(sass::Op::IMAD, &wide, &[PAIR, (File::P, 1)], &[a0, b1, first.into()]);
+    let args = [Arg::word(lowest, 1), Arg::word(middle, 0), RZ];
+    let sum = p.emit(sass::Op::IADD3, &[], &WITH_CARRY, &args);
+    let word = before.unwrap_or_else(|| lower(p));
+    let args = [Arg::word(middle, 1), RZ, RZ, Value(sum.0 + 1).into(), Value(middle.0 + 1).into()];
+    vec![word, p.emit(sass::Op::IADD3, &[M::X], &WORD, &args)]
+}
+
+/// A carry as a number, added to two words.
+fn second_carry(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    const WITH_CARRY: [(File, u8); 2] = [(File::R, 1), (File::P, 1)];
+    let no = Arg::True(false);
+    let [first, second] = [(a, b), (b, d)].map(|(x, y)| {
+        let sum = p.emit(sass::Op::IADD3, &[], &WITH_CARRY, &[x, y, RZ]);
+        Arg::from(Value(sum.0 + 1))
+    });
+    let number = p.emit(sass::Op::IADD3, &[M::X], &WITH_CARRY, &[RZ, RZ, RZ, first, no]);
+    let zero = p.emit(sass::Op::IADD3, &[M::X], &WORD, &[RZ, RZ, RZ, Value(number.0 + 1).into(), no]);
+    let third = if p.random.below(4) == 0 { b } else { RZ };
+    let low = p.emit(sass::Op::IADD3, &[M::X], &WITH_CARRY, &[number.into(), a, third, second, no]);
+    let carry = Arg::from(Value(low.0 + 1));
+    let high = p.emit(sass::Op::IADD3, &[M::X], &WORD, &[zero.into(), d, RZ, carry, no]);
+    vec![low, high]
+}
+
 /// How often of 200 programs each idiom is at least found on sm_90.
-const IDIOMS: [(&str, Idiom, usize); 14] = [
+const IDIOMS: [(&str, Idiom, usize); 16] = [
     ("integer select", integer_select, 150),
     ("float select", float_select, 20),
     ("predicate in a word", predicate_in_word, 80),
@@ -187,6 +232,8 @@ const IDIOMS: [(&str, Idiom, usize); 14] = [
     ("doubles", doubles, 80),
     ("packed halves", packed_halves, 120),
     ("signed floats", signed_floats, 120),
+    ("middle word", middle_word, 190),
+    ("second carry", second_carry, 190),
     ("none", |p, [a, b, _]| vec![p.emit(sass::Op::FADD, &[], &WORD, &[a, b])], 0),
 ];
 
