@@ -156,6 +156,14 @@ tuning! {
     uniform_factor_registers = 4, "uniform registers", "judgment: wgmmas take most of the others";
     /// The longest wait loop above which operands of wgmmas are hoisted.
     wait_loop_instructions = 4, "instructions", "judgment: a try_wait, its test and what addresses it";
+    /// The most words that are computed again for a higher occupancy.
+    remat_most_words = 20, "registers", "judgment: more of them are not live through one place but in use";
+    /// The most blocks with more pressure than the goal.
+    remat_most_blocks = 256, "blocks", "judgment: bounds the time";
+    /// The most instructions that compute a value again.
+    remat_most_steps = 4, "instructions", "judgment: about what a reload from the cache takes";
+    /// How many percent of occupancy a percent of instructions must be worth.
+    remat_gain_ratio = 8, "percent", "judgment: not measured";
     /// How many instructions the prepass scheduler looks at together.
     sched_window = 1024, "instructions", "judgment: bounds the time, which is quadratic in a window at worst";
     /// Pressure in R that any schedule may have; more only where the original order has it.
