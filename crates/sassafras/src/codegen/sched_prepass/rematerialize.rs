@@ -31,13 +31,6 @@ use sass::M;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// How often the rest is selected anew after what was selected has been measured.
-const ROUNDS: u32 = 3;
-
-/// How often a loop is expected to run for each time that it is entered, and how many nested loops are told apart.
-const LOOP_WEIGHT: u64 = 8;
-const MOST_DEPTH: u32 = 4;
-
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let Some((goal, mut excess)) = Goal::find(function, context) else { return Ok(Change::Nothing) };
     let total: u64 = {
@@ -48,7 +41,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     };
     let original = function.clone();
     let (mut cost, mut changed) = (0, false);
-    for _ in 0..ROUNDS {
+    for _ in 0..context.tuning.remat_rounds {
         let mut plan = Plan::new(function, &excess, context);
         plan.select();
         let (selected, more) = (plan.selected, plan.cost);
@@ -73,10 +66,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 
 /// By block: how often it runs.
 fn weights(function: &Function, context: &mut Context) -> Vec<u64> {
-    let depths = context.analyses.loops(function).depths();
+    let loops = context.analyses.loops(function);
     let weight = |block: Block| match function.blocks[block].cold {
         true => 0,
-        false => LOOP_WEIGHT.pow(depths[block.index()].min(MOST_DEPTH)),
+        false => context.tuning.loop_weight(loops.depth(block)),
     };
     function.blocks.keys().map(weight).collect()
 }
