@@ -20,10 +20,11 @@ use std::io::Write;
 use std::time::Duration;
 
 /// Does what the words say; `Err` when it failed and has said why.
-pub fn run(words: Vec<String>) -> Result<(), Stop> {
+pub fn run(words: Vec<String>, is_ptxas: bool) -> Result<(), Stop> {
     let mut log = Log::default();
     let given = options::parse(words, &log)?;
-    if let Some(text) = help::requested(&given, &tools::list()) {
+    let commands = (!is_ptxas).then(tools::list);
+    if let Some(text) = help::requested(&given, commands.as_deref()) {
         // A reader that closes the pipe early is no error of ours.
         let _ = std::io::stdout().write_all(text.as_bytes());
         return Ok(());

@@ -2,17 +2,35 @@
 
 use crate::answer::Answer;
 use crate::log::FAILED;
-use crate::{disasm, inspect, opt, options, run, verify};
+use crate::{completions, disasm, doctor, inspect, manual, opt, options, run, verify};
 use std::io::Write;
 
-struct Tool {
-    name: &'static str,
-    about: &'static str,
-    usage: &'static str,
+pub struct Tool {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub usage: &'static str,
     run: fn(&[String]) -> Result<Answer, String>,
 }
 
-const TOOLS: &[Tool] = &[
+impl Tool {
+    /// The options that the usage text explains: what begins with a dash at the start of its lines.
+    pub fn options(&self) -> Vec<&'static str> {
+        let lines = self.usage.lines().filter_map(|line| line.strip_prefix("  -").map(|_| line.trim_start()));
+        let ends = |c: char| matches!(c, ' ' | '[' | '=' | ',');
+        lines.filter_map(|line| line.split(ends).next()).filter(|option| option.len() > 1).collect()
+    }
+
+    /// Words that are neither options nor files.
+    pub fn words(&self) -> Vec<&'static str> {
+        match self.name {
+            "completions" => vec!["bash", "zsh", "fish"],
+            "help" | "man" => TOOLS.iter().map(|tool| tool.name).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+pub const TOOLS: &[Tool] = &[
     Tool {
         name: "disasm",
         about: "print the code of a cubin, with control codes",
@@ -50,6 +68,24 @@ const TOOLS: &[Tool] = &[
         run: |w| opt::opt(w).map(Answer::from),
     },
     Tool {
+        name: "doctor",
+        about: "look for Triton, torch, JAX, nvcc and clang, and say how each calls us",
+        usage: doctor::USAGE,
+        run: doctor::doctor,
+    },
+    Tool {
+        name: "completions",
+        about: "print a script for bash, zsh or fish",
+        usage: completions::USAGE,
+        run: |w| completions::completions(w).map(Answer::from),
+    },
+    Tool {
+        name: "man",
+        about: "print a manual page",
+        usage: manual::USAGE,
+        run: |w| manual::man(w).map(Answer::from),
+    },
+    Tool {
         name: "help",
         about: "explain a command, or every option (`help options`)",
         usage: HELP_USAGE,
@@ -84,7 +120,7 @@ pub fn call(words: &[String]) -> Option<u8> {
 
 /// The commands, for the help text.
 pub fn list() -> String {
-    let row = |tool: &Tool| format!("  {:<9} {}\n", tool.name, tool.about);
+    let row = |tool: &Tool| format!("  {:<11} {}\n", tool.name, tool.about);
     format!(
         "\nCommands (`sassafras COMMAND --help` says more):\n{}",
         TOOLS.iter().map(row).collect::<String>()
