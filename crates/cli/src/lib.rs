@@ -23,6 +23,7 @@ mod jobs;
 mod listing;
 mod log;
 mod manual;
+mod messages;
 mod opt;
 mod options;
 mod run;

@@ -13,6 +13,7 @@
 
 #![deny(missing_docs)]
 
+pub mod advice;
 pub mod ast;
 mod check;
 pub mod diag;
@@ -27,6 +28,7 @@ pub mod target;
 pub mod types;
 pub mod words;
 
+pub use advice::Advice;
 pub use ast::Module;
 pub use diag::{Diagnostic, Severity};
 pub use parse::{parse, source_text};
@@ -42,6 +44,8 @@ pub struct Options {
     /// Only the diagnostics are wanted: the module has no items, because what has been checked is forgotten, and
     /// memory stays small.
     pub check_only: bool,
+    /// Work out [`Parsed::advice`].
+    pub advise: bool,
 }
 
 impl Options {
@@ -58,6 +62,8 @@ pub struct Parsed<'s> {
     pub module: Option<Module<'s>>,
     /// In the order in which ptxas says them.
     pub diagnostics: Vec<Diagnostic>,
+    /// More about some of them, by their number.
+    pub advice: Vec<(usize, Advice)>,
 }
 
 impl Parsed<'_> {
