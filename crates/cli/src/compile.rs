@@ -8,6 +8,7 @@ use crate::jobs::Threads;
 use crate::log::{Log, Stop};
 use crate::messages::Style;
 use crate::options::{self, Effect, Given, Id, OPTIONS, help};
+use crate::progress::Progress;
 use crate::statistics::Statistics;
 use crate::tools;
 use crate::trace::Trace;
@@ -173,7 +174,11 @@ fn produce(given: &Given, log: &mut Log) -> Result<Option<Product>, Stop> {
     refuse_what_is_missing(given, log)?;
     warn_of_what_is_left_out(given, log);
     let parsed = now();
-    let output = generate(given, &program, module, log)?;
+    let progress =
+        (log.style != Style::Ptxas).then(|| Progress::show(&format!("compiling {}", program.name)));
+    let output = generate(given, &program, module, log);
+    drop(progress);
+    let output = output?;
     let generated = now();
     usage::check_registers(&output.functions, log)?;
     usage::warn(given, &output.functions, log);

@@ -26,6 +26,7 @@ mod manual;
 mod messages;
 mod opt;
 mod options;
+mod progress;
 mod run;
 mod statistics;
 mod tools;

@@ -200,3 +200,16 @@ impl Log {
         }
     }
 }
+
+/// Diagnostics of a module as people read them, for commands beside compiling.
+pub fn rich_text(
+    file: &str,
+    source: &str,
+    diagnostics: &[Diagnostic],
+    advice: &[(usize, ptx::Advice)],
+) -> String {
+    let mut log = Log { style: Style::named("rich"), ..Log::keeping() };
+    log.diagnostics(file, source, diagnostics, advice);
+    log.finish();
+    log.into_messages().into_iter().map(|message| message.text + "\n\n").collect()
+}

@@ -83,7 +83,18 @@ impl Parser<'_> {
             if let Some(name) = quoted(message, start) {
                 advice.place = self.last_before(name, span.end);
                 self.meant(name, advice);
+                let line = advice.place.map_or("", |place| self.line_before(place.start));
+                if advice.help.is_empty()
+                    && line.split_whitespace().any(|word| word == "bra" || word.starts_with("bra."))
+                {
+                    advice
+                        .help
+                        .push(format!("put the label into this function: `{name}:` before an instruction"));
+                }
             }
+        }
+        if let Some(name) = quoted(message, "Unknown field ") {
+            advice.place = self.last_before(name, span.end);
         }
         for start in [
             "Duplicate definition of variable ",
@@ -189,6 +200,12 @@ impl Parser<'_> {
         None
     }
 
+    /// What stands in the line before a place.
+    fn line_before(&self, at: u32) -> &str {
+        let before = &self.source[..at as usize];
+        &before[before.rfind('\n').map_or(0, |at| at + 1)..]
+    }
+
     /// Where the scope that holds the place, or one around it, declares a name first.
     fn first_definition(&self, name: &str, before: u32) -> Option<Span> {
         let mut scopes: Vec<Option<Span>> = vec![None];
@@ -196,7 +213,7 @@ impl Parser<'_> {
             match token.kind {
                 TokenKind::Punct(b'{') => scopes.push(None),
                 TokenKind::Punct(b'}') if scopes.len() > 1 => drop(scopes.pop()),
-                TokenKind::Ident if self.text(token) == name => {
+                TokenKind::Ident if self.text(token) == name || self.is_range_of(token, name) => {
                     let scope = scopes.last_mut()?;
                     *scope = scope.or(Some(token.span()));
                 }
@@ -215,6 +232,12 @@ impl Parser<'_> {
             true => labelled().map(|token| token.span()).find(|span| span.start < before).or(Some(first)),
             false => Some(first),
         }
+    }
+
+    /// Does `%r<4>` stand here, and is the name `%r` with a number?
+    fn is_range_of(&self, token: Token, name: &str) -> bool {
+        let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        self.text(token) == prefix && self.source[token.end as usize..].trim_start().starts_with('<')
     }
 
     /// Mnemonics and modifiers.
@@ -239,8 +262,7 @@ impl Parser<'_> {
         if let Some(word) = quoted(message, "Unknown modifier ") {
             advice.place = self.word_in(opcode, word);
             let own = form::words(mnemonic).map(|word| word.text());
-            let known = own.clone().chain(Word::all().map(Word::text));
-            match nearest(word, own).or_else(|| nearest(word, known)) {
+            match nearest(word, own) {
                 Some(other) => advice.help.push(format!("did you mean `{other}`?")),
                 None => advice.help.push(form::modifiers(mnemonic)),
             }
@@ -251,9 +273,10 @@ impl Parser<'_> {
             advice.place = self.word_in(opcode, word);
             form::similar(mnemonic, &spelling, advice);
         } else if message.starts_with("Unexpected instruction types") {
-            let types = self.types_in(opcode);
+            let last = self.tokens(opcode.start).take_while(|token| token.end <= opcode.end).last();
+            let types = self.types_in(opcode).or(last.map(|token| token.span()));
             advice.place = types;
-            advice.label = types.map(|_| "no form takes these types".into());
+            advice.label = types.map(|_| "no form takes this".into());
             form::similar(mnemonic, &spelling, advice);
         } else if message.contains("modifier required for instruction")
             || message.contains("is required for instruction")

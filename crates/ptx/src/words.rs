@@ -70,11 +70,6 @@ impl Word {
         Some(BY_TEXT[at])
     }
 
-    /// All words.
-    pub(crate) fn all() -> impl Iterator<Item = Word> + Clone {
-        (0..WORDS.len()).map(|i| Word(i as u16))
-    }
-
     /// With the dot: `.f32`.
     pub fn text(self) -> &'static str {
         WORDS[self.0 as usize].0

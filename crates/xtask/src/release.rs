@@ -15,17 +15,21 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
-    let mut twice = false;
+    let (mut twice, mut commit) = (false, "HEAD".to_string());
     while let Some(argument) = arguments.next()? {
         match argument {
             lexopt::Arg::Long("twice") => twice = true,
+            lexopt::Arg::Long("commit") => commit = arguments.value()?.to_string_lossy().into_owned(),
             other => return Err(other.unexpected().into()),
         }
     }
+    // Asked once: there may be another last commit when a build ends.
+    let commit = says(git().args(["rev-parse", "--verify"]).arg(format!("{commit}^{{commit}}")))?;
+    let time = says(git().args(["show", "--no-patch", "--format=%ct", &commit]))?;
     if twice {
-        return compare();
+        return compare(&commit, &time);
     }
-    let place = Place { root: shell::root().to_path_buf(), target: shell::target_dir() };
+    let place = Place { root: shell::root().to_path_buf(), target: shell::target_dir(), time };
     let files = place.make()?;
     check::all(&place, &files)?;
     for file in &files {
@@ -34,18 +38,15 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     Ok(())
 }
 
-/// Builds the last commit in two folders whose paths differ in length, and compares the files.
-fn compare() -> Result<()> {
+/// Builds a commit in two folders whose paths differ in length, and compares the files.
+fn compare(commit: &str, time: &str) -> Result<()> {
     let base = shell::target_dir().join("release-twice");
-    if base.exists() {
-        std::fs::remove_dir_all(&base)?;
-    }
     let mut made = Vec::new();
     for folder in ["a", "another/folder"] {
         let root = base.join(folder);
         shell::create_dir(&root)?;
-        checkout(&root)?;
-        let place = Place { target: root.join("target"), root };
+        checkout(commit, &root)?;
+        let place = Place { target: root.join("target"), root, time: time.to_string() };
         let files = place.make()?;
         check::all(&place, &files)?;
         made.push(files);
@@ -65,28 +66,46 @@ fn compare() -> Result<()> {
     }
 }
 
-/// The files of the last commit.
-fn checkout(folder: &Path) -> Result<()> {
+/// The files of a commit, and what cargo built there before: files have the commit's time, so that it knows what is new.
+fn checkout(commit: &str, folder: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        match () {
+            _ if path.ends_with("target") => {}
+            _ if path.is_dir() => std::fs::remove_dir_all(&path)?,
+            _ => std::fs::remove_file(&path)?,
+        }
+    }
     let archive = folder.join("commit.tar");
-    shell::run(git(shell::root()).args(["archive", "--format=tar", "-o"]).arg(&archive).arg("HEAD"))?;
+    shell::run(git().args(["archive", "--format=tar", "-o"]).arg(&archive).arg(commit))?;
     shell::run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(folder))?;
     Ok(std::fs::remove_file(&archive)?)
 }
 
-fn git(folder: &Path) -> Command {
+fn git() -> Command {
     let mut command = Command::new("git");
-    command.arg("-C").arg(folder);
+    command.arg("-C").arg(shell::root());
     command
+}
+
+/// What a command prints, if it succeeds.
+fn says(command: &mut Command) -> Result<String> {
+    let output = shell::capture(command)?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_string()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    }
 }
 
 fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Where sources are, and where cargo builds.
+/// Where sources are, where cargo builds, and the time of the commit, the only one in the files.
 struct Place {
     root: PathBuf,
     target: PathBuf,
+    time: String,
 }
 
 impl Place {
@@ -112,21 +131,13 @@ impl Place {
         Ok(files)
     }
 
-    /// The time of the commit, the only one in the files.
-    fn time(&self) -> Result<String> {
-        let output = shell::capture(git(shell::root()).args(["log", "-1", "--format=%ct"]))?;
-        let time = String::from_utf8_lossy(&output.stdout).trim().to_string();
-        if time.is_empty() { Err("git doesn't say when the last commit was made".into()) } else { Ok(time) }
-    }
-
     /// The environment in which the compiler writes no path of this machine.
     fn trimmed(&self, command: &mut Command) -> Result<()> {
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
         let home = home.ok_or("neither CARGO_HOME nor HOME is set")?;
-        let output =
-            shell::capture(Command::new("rustc").args(["--print", "sysroot"]).current_dir(&self.root))?;
-        let sysroot = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let sysroot = says(Command::new("rustc").args(["--print", "sysroot"]).current_dir(&self.root))?;
+        let sysroot = PathBuf::from(sysroot);
         let map = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
         // Later ones win: folders of cargo may lie below the checkout.
         let flags = [
@@ -139,7 +150,7 @@ impl Place {
             .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_INCREMENTAL", "0")
-            .env("SOURCE_DATE_EPOCH", self.time()?)
+            .env("SOURCE_DATE_EPOCH", &self.time)
             .current_dir(&self.root);
         Ok(())
     }
@@ -163,7 +174,7 @@ impl Place {
             shell::write(&file, bytes)?;
             set_mode(&file, mode)
         };
-        let says = |words: &[&str]| -> Result<Vec<u8>> {
+        let printed = |words: &[&str]| -> Result<Vec<u8>> {
             let output = shell::capture(Command::new(program).args(words))?;
             if output.status.success() {
                 Ok(output.stdout)
@@ -172,14 +183,14 @@ impl Place {
             }
         };
         put("bin/sassafras", shell::read_bytes(program)?, 0o755)?;
-        put("share/man/man1/sassafras.1", says(&["man"])?, 0o644)?;
-        for command in commands(&String::from_utf8_lossy(&says(&["help"])?)) {
+        put("share/man/man1/sassafras.1", printed(&["man"])?, 0o644)?;
+        for command in commands(&String::from_utf8_lossy(&printed(&["help"])?)) {
             let page = format!("share/man/man1/sassafras-{command}.1");
-            put(&page, says(&["man", &command])?, 0o644)?;
+            put(&page, printed(&["man", &command])?, 0o644)?;
         }
-        put("share/bash-completion/completions/sassafras", says(&["completions", "bash"])?, 0o644)?;
-        put("share/zsh/vendor-completions/_sassafras", says(&["completions", "zsh"])?, 0o644)?;
-        put("share/fish/vendor_completions.d/sassafras.fish", says(&["completions", "fish"])?, 0o644)?;
+        put("share/bash-completion/completions/sassafras", printed(&["completions", "bash"])?, 0o644)?;
+        put("share/zsh/vendor-completions/_sassafras", printed(&["completions", "zsh"])?, 0o644)?;
+        put("share/fish/vendor_completions.d/sassafras.fish", printed(&["completions", "fish"])?, 0o644)?;
         for text in ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-MIT", "LICENSE-APACHE"] {
             put(&format!("share/doc/sassafras/{text}"), shell::read_bytes(&self.root.join(text))?, 0o644)?;
         }
@@ -194,7 +205,7 @@ impl Place {
         let archive = out.join(format!("{stem}.tar"));
         let mut tar = Command::new("tar");
         tar.args(["--sort=name", "--format=gnu", "--owner=0", "--group=0", "--numeric-owner"]);
-        tar.arg("--mode=u=rwX,go=rX").arg(format!("--mtime=@{}", self.time()?));
+        tar.arg("--mode=u=rwX,go=rX").arg(format!("--mtime=@{}", &self.time));
         // Links keep what they point to.
         tar.arg(format!("--transform=s,^\\./,{stem}/,S")).arg("-cf").arg(&archive);
         shell::run(tar.arg("-C").arg(tree).args(["./bin", "./lib", "./share"]))?;
@@ -228,7 +239,7 @@ impl Place {
         let package = out.join(format!("sassafras_{VERSION}_amd64.deb"));
         let mut build = Command::new("dpkg-deb");
         build.args(["--root-owner-group", "-Zxz", "--threads-max=1", "--build"]).arg(&staged).arg(&package);
-        shell::run(build.env("SOURCE_DATE_EPOCH", self.time()?))?;
+        shell::run(build.env("SOURCE_DATE_EPOCH", &self.time))?;
         Ok(package)
     }
 

@@ -29,7 +29,7 @@ pub fn advice(message: &str, known: Option<&Known>, command: &str) -> Advice {
             let passes: Vec<&str> = sassafras::pass_names().collect();
             advice.help.extend(nearest(name, passes).map(|near| format!("did you mean `{near}`?")));
         }
-        "E0604" => {
+        "E0915" => {
             advice.place =
                 place(command, |other| other == word(0) || other.ends_with(&format!("={}", word(0))))
         }

@@ -210,8 +210,8 @@ mod tests {
 
     #[test]
     fn lines_count_from_the_last_marker() {
-        let text = "a\nb\n# 10 \"x.cu\"\nc\nd";
+        let text = "a\nb\n# 10 \"x.cu\"\ne\nf";
         let line = |word: &str| line_of(text, text.find(word).expect("the word") as u32);
-        assert_eq!([line("a"), line("b"), line("c"), line("d")], [1, 2, 10, 11]);
+        assert_eq!([line("a"), line("b"), line("e"), line("f")], [1, 2, 10, 11]);
     }
 }

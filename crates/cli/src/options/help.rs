@@ -82,7 +82,8 @@ fn help(commands: &str) -> String {
             option(&mut text, row, mark, row.help);
         }
     }
-    text += "\n`sassafras help options` lists the options that ptxas does not document, too.\n";
+    text += "\n`sassafras help options` lists the options that ptxas does not document, too.\n\
+             Messages have codes: `sassafras explain E0301` explains one, `sassafras help messages` lists them.\n";
     text
 }
 

@@ -112,6 +112,11 @@ struct Names {
 }
 
 impl Names {
+    fn letter(&mut self) -> String {
+        self.sources += 1;
+        char::from(b'a' + (self.sources - 1).min(25)).to_string()
+    }
+
     fn of(&mut self, spec: &Spec) -> String {
         let plain = match &spec.role {
             Role::Dest => "d".to_string(),
@@ -119,10 +124,11 @@ impl Names {
             Role::Pred => "{!}p".into(),
             Role::Discard => "_".into(),
             Role::Constant => "immediate".into(),
-            Role::Memory(_) | Role::Base(_) => "[a]".into(),
+            Role::Memory(_) | Role::Base(_) => format!("[{}]", self.letter()),
             Role::Address(inside) => format!("[{}]", operands(inside).trim_start()),
             Role::Tuple(inside) => format!("{{{}}}", operands(inside).trim_start()),
-            Role::Pair(pair) => format!("{}|{}", self.of(&pair.0), self.of(&pair.1)),
+            Role::Pair(pair) if pair.1.optional => format!("{}{{|q}}", self.of(&pair.0)),
+            Role::Pair(pair) => format!("{}|q", self.of(&pair.0)),
             Role::Label => "label".into(),
             Role::Targets => "targets".into(),
             Role::Function => "function".into(),
@@ -131,10 +137,7 @@ impl Names {
             Role::SamplerOf => "sampler".into(),
             Role::List => "(…)".into(),
             Role::Anything => "…".into(),
-            Role::Source | Role::Movable | Role::Register => {
-                self.sources += 1;
-                char::from(b'a' + (self.sources - 1).min(25)).to_string()
-            }
+            Role::Source | Role::Movable | Role::Register => self.letter(),
         };
         let text = match spec.count {
             Count::One | Count::Vector => plain,

@@ -1,22 +1,25 @@
 //! Did you mean: the known name that is nearest to a wrong one.
 
 /// The known name that one can get from the wrong one by the fewest changed, missing, added or exchanged letters, if these
-/// are few for its length; of several the first one.
+/// are few for its length; of several the one that begins most alike, and of these the first one.
 pub fn nearest<'k>(wrong: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     // One change in three letters, but at least one.
     let most = (wrong.chars().count() / 3).max(1);
-    let mut best: Option<(usize, &str)> = None;
+    let mut best: Option<((usize, std::cmp::Reverse<usize>), &str)> = None;
+    let alike = |name: &str| wrong.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
     for name in known {
         if name == wrong || name.len().abs_diff(wrong.len()) > most || name.is_empty() {
             continue;
         }
-        let distance = if name.eq_ignore_ascii_case(wrong) { 0 } else { distance(wrong, name) };
-        if distance <= most && best.is_none_or(|(least, _)| distance < least) {
-            best = Some((distance, name));
+        // Letters in the wrong case are no change.
+        let distance = distance(&wrong.to_ascii_lowercase(), &name.to_ascii_lowercase());
+        let rank = (distance, std::cmp::Reverse(alike(name)));
+        if distance <= most && best.is_none_or(|(least, _)| rank < least) {
+            best = Some((rank, name));
         }
     }
     // Two words of one or two letters have nothing in common.
-    best.filter(|(distance, name)| distance * 2 <= name.len()).map(|(_, name)| name)
+    best.filter(|((distance, _), name)| distance * 2 <= name.len()).map(|(_, name)| name)
 }
 
 /// The number of edits, with exchanged neighbours as one (optimal string alignment).
@@ -54,9 +57,14 @@ mod tests {
     #[test]
     fn names_that_are_near() {
         let known = ["add", "and", "mov", "setp", "sm_90", "sm_90a", ".global"];
-        for (wrong, right) in
-            [("addd", "add"), ("mvo", "mov"), ("setq", "setp"), ("SM_90", "sm_90"), (".globl", ".global")]
-        {
+        for (wrong, right) in [
+            ("addd", "add"),
+            ("mvo", "mov"),
+            ("setq", "setp"),
+            ("SM_90", "sm_90"),
+            (".globl", ".global"),
+            ("ADD", "add"),
+        ] {
             assert_eq!(nearest(wrong, known), Some(right), "{wrong}");
         }
         for wrong in ["x", "frobnicate", "", "xy"] {

@@ -25,6 +25,12 @@ impl Parser<'_> {
         let at = |index: usize| spans.get(index).copied();
         if message.starts_with("Arguments mismatch for instruction") {
             self.mismatch(inst, &spans, advice);
+        } else if message.contains("vector size")
+            || message.contains("Vector operand")
+            || message.contains("ector of size")
+        {
+            let is_vector = |span: &Span| self.slice(*span).starts_with('{');
+            advice.place = spans.iter().copied().find(is_vector).or(advice.place);
         } else if let Some(rest) = message.strip_prefix("Argument ") {
             let index = rest.split(' ').next().and_then(|number| number.parse::<usize>().ok());
             // What stands in brackets counts one by one, as do the operands before it.
@@ -38,12 +44,6 @@ impl Parser<'_> {
         {
             advice.place = at(0).or(advice.place);
             advice.label = Some("the result".into());
-        } else if message.contains("vector size")
-            || message.contains("Vector operand")
-            || message.contains("ector of size")
-        {
-            let is_vector = |span: &Span| self.slice(*span).starts_with('{');
-            advice.place = spans.iter().copied().find(is_vector).or(advice.place);
         } else if message.contains("Sink '_'") {
             advice.place = spans.iter().copied().find(|span| self.slice(*span) == "_").or(advice.place);
         } else if message.starts_with("Predicate output expected") {
@@ -152,6 +152,7 @@ impl Parser<'_> {
             Role::Discard => "`_`".into(),
             Role::Memory(_) | Role::Base(_) | Role::Address(_) => "an address in brackets".into(),
             Role::Tuple(_) => "a vector in braces".into(),
+            Role::Pair(pair) if pair.1.optional => return self.wanted_text(fit, &pair.0),
             Role::Pair(_) => "a pair `d|p`".into(),
             Role::Label => "a label".into(),
             Role::Targets => "the label of a `.branchtargets`".into(),
@@ -198,7 +199,7 @@ impl Parser<'_> {
                     Some(SymbolKind::Variable { .. }) => "variable",
                     Some(SymbolKind::Function { .. } | SymbolKind::Alias(_)) => "function",
                     Some(_) => "label",
-                    None => "unknown name",
+                    None => return "a name that is not declared".into(),
                 };
                 format!("the {what} `{name}`")
             }
@@ -216,7 +217,14 @@ impl Parser<'_> {
 
     /// How an operand becomes one that fits, where that is plain.
     fn way_out(&self, fit: &Fit, spec: &Spec, operand: &Operand) -> Option<String> {
-        let need = self.wanted_type(fit, spec);
+        let spec = match &spec.role {
+            Role::Pair(pair) => &pair.0,
+            _ => spec,
+        };
+        let need = match spec.role {
+            Role::Pred | Role::PredDest => Some(Type::PRED),
+            _ => self.wanted_type(fit, spec),
+        };
         match (&spec.role, operand, need) {
             (Role::Memory(_) | Role::Address(_), Operand::Reg(_) | Operand::Symbol(_), _) => {
                 Some("an address stands in brackets: `[%rd1+4]`".into())
@@ -231,6 +239,9 @@ impl Parser<'_> {
                     !matches!(ty.class(), Class::Pred | Class::Opaque | Class::Packed | Class::Bits)
                 };
                 match () {
+                    _ if need == Type::PRED && is_result(&spec.role) => {
+                        Some("declare it as a predicate: `.reg .pred %p;`".into())
+                    }
                     _ if need == Type::PRED => Some("compare first: `setp.ne.s32 %p, …, 0;`".into()),
                     _ if found == Type::PRED => Some(format!(
                         "make a number of it: `selp.{need_name} d, 1, 0, {};`",
@@ -253,11 +264,18 @@ impl Parser<'_> {
                         };
                         Some(format!("convert it first: `cvt{round}.{need_name}.{found_name}`"))
                     }
-                    _ => Some(format!(
-                        "it has {} bits, {} are wanted: take another register, or `cvt`",
-                        found.bits(),
-                        need.bits()
-                    )),
+                    _ if is_number(need) && found.class() == Class::Bits => {
+                        // Bits are read as a number of the wanted kind.
+                        let kind = &need_name[..1];
+                        let round = if kind == "f" { ".rn" } else { "" };
+                        Some(format!("convert it first: `cvt{round}.{need_name}.{kind}{}`", found.bits()))
+                    }
+                    _ => {
+                        let (has, wants) = (found.bits(), need.bits());
+                        Some(format!(
+                            "it has {has} bits, {wants} are wanted: take another register, or `cvt`"
+                        ))
+                    }
                 }
             }
             (_, Operand::F32(_) | Operand::F64(_), Some(need)) if need.is_int() => {

@@ -29,8 +29,10 @@ pub fn all(place: &Place, files: &[PathBuf]) -> Result<()> {
                 let script = "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])";
                 let folder =
                     unpack(Command::new("python3").args(["-c", script]).arg(file), &scratch.join("wheel"))?;
-                for library in shell::files_below(&folder, "so")? {
-                    no_path_of(place, &library)?;
+                for extension in ["so", "json", "py", "pyi", "txt"] {
+                    for part in shell::files_below(&folder, extension)? {
+                        no_path_of(place, &part)?;
+                    }
                 }
                 wheel::try_out(file)?;
             }
