@@ -6,7 +6,7 @@
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
 
-use oracle::Random;
+use oracle::{Random, RandomWord};
 use sass::{Isa, WORD_BYTES, decode, parse_at};
 use std::collections::BTreeMap;
 use std::{env, process};
