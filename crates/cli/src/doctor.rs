@@ -69,10 +69,12 @@ impl Machine {
         is_linked || bytes(file).is_some_and(|other| bytes(&self.program) == Some(other))
     }
 
-    /// The name `ptxas` for this program, if it has one: beside it, or in `bin` next to its folder.
+    /// The name `ptxas` for this program, if it has one: beside it, or where packages have it.
     fn as_ptxas(&self) -> Option<PathBuf> {
-        let beside = self.program.with_file_name("ptxas");
-        self.is_ours(&beside).then_some(beside)
+        let prefix = self.program.parent().and_then(Path::parent);
+        let packaged = prefix.map(|prefix| prefix.join("lib/sassafras/bin/ptxas"));
+        let places = [Some(self.program.with_file_name("ptxas")), packaged];
+        places.into_iter().flatten().find(|place| self.is_ours(place))
     }
 }
 
@@ -150,7 +152,11 @@ const KERNEL: &str = ".version 9.0 .target sm_75 .address_size 64 .entry k() { r
 
 /// The path that callers are to be told.
 fn told(machine: &Machine) -> String {
-    machine.program.with_file_name("ptxas").display().to_string()
+    callers_path(machine).display().to_string()
+}
+
+fn callers_path(machine: &Machine) -> PathBuf {
+    machine.as_ptxas().unwrap_or_else(|| machine.program.with_file_name("ptxas"))
 }
 
 /// A package with its version; where there is none, says so.
@@ -212,7 +218,8 @@ fn jax(machine: &Machine, report: &mut Report) {
             report.line("jax", &format!("{version}, compiles with NVIDIA's library; to call this program:"))
         }
     }
-    let in_bin = machine.program.parent().filter(|folder| folder.ends_with("bin")).and_then(Path::parent);
+    let path = callers_path(machine);
+    let in_bin = path.parent().filter(|folder| folder.ends_with("bin")).and_then(Path::parent);
     match in_bin {
         Some(folder) => report.command(&format!(
             "export XLA_FLAGS=\"--xla_gpu_cuda_data_dir={} --xla_gpu_enable_libnvptxcompiler=false \
@@ -313,6 +320,13 @@ mod tests {
         let Answer { text, code } = examine(&machine);
         assert!(text.contains("WRONG: TRITON_PTXAS_PATH names /no/such/ptxas") && code == 1, "{text}");
         assert!(text.contains("torch    not installed"), "{text}");
+        // A package has the name elsewhere.
+        std::fs::remove_file(root.join("bin/ptxas")).expect("removed");
+        std::fs::create_dir_all(root.join("lib/sassafras/bin")).expect("a folder");
+        std::fs::write(root.join("lib/sassafras/bin/ptxas"), "us").expect("a copy");
+        let told = format!("export TRITON_PTXAS_PATH={}/lib/sassafras/bin/ptxas ", root.display());
+        assert!(examine(&machine).text.contains(&told), "{}", examine(&machine).text);
+
         machine.packages = None;
         assert!(examine(&machine).text.contains("triton   no Python was found"));
         std::fs::remove_dir_all(root).expect("removed");
