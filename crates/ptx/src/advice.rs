@@ -11,26 +11,11 @@ mod operands;
 pub use nearest::nearest;
 
 use crate::ast::{Inst, SymbolKind};
-use crate::diag::{Severity, Span};
+use crate::diag::{Advice, Severity, Span};
 use crate::lex::{Lexer, Token, TokenKind};
 use crate::parse::Parser;
 use crate::table::{self, Role};
 use crate::words::{Kind, Word};
-
-/// Advice that belongs to a diagnostic.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Advice {
-    /// The operand or token that is meant, if that is less than the diagnostic's own span.
-    pub place: Option<Span>,
-    /// What stands there, in a few words.
-    pub label: Option<String>,
-    /// Other places that matter, and why.
-    pub related: Vec<(Span, String)>,
-    /// Facts.
-    pub notes: Vec<String>,
-    /// Ways out.
-    pub help: Vec<String>,
-}
 
 /// So many messages of a text get advice; whoever reads more of them reads them by a program.
 const MOST: usize = 200;

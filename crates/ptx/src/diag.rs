@@ -71,6 +71,21 @@ pub struct Diagnostic {
     pub message: String,
 }
 
+/// Advice that belongs to a diagnostic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// The operand or token that is meant, if that is less than the diagnostic's own span.
+    pub place: Option<Span>,
+    /// What stands there, in a few words.
+    pub label: Option<String>,
+    /// Other places that matter, and why.
+    pub related: Vec<(Span, String)>,
+    /// Facts.
+    pub notes: Vec<String>,
+    /// Ways out.
+    pub help: Vec<String>,
+}
+
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(self.padded().trim_end())

@@ -28,9 +28,8 @@ pub mod target;
 pub mod types;
 pub mod words;
 
-pub use advice::Advice;
 pub use ast::Module;
-pub use diag::{Diagnostic, Severity};
+pub use diag::{Advice, Diagnostic, Severity};
 pub use parse::{parse, source_text};
 pub use print::print;
 pub use target::{Target, Version};

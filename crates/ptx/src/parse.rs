@@ -16,9 +16,8 @@ mod sums;
 
 pub(crate) use function::{Formal, Signature};
 
-use crate::advice::Advice;
 use crate::ast::*;
-use crate::diag::{Diagnostic, Severity, Span};
+use crate::diag::{Advice, Diagnostic, Severity, Span};
 use crate::lex::{Lexer, Marker, Token, TokenKind};
 use crate::names::{Meaning, Names};
 use crate::target::{Target, Version};

@@ -1,6 +1,6 @@
 //! The forms of an instruction as people write them: `add{.rnd}{.ftz}{.sat}.f32 d, a, b;`
 
-use super::Advice;
+use crate::diag::Advice;
 use crate::table::{self, Count, Fit, Form, Role, Slot, Spec};
 use crate::words::{Kind, Word};
 

@@ -1,9 +1,9 @@
 //! Which operand of an instruction doesn't fit, what was expected there, and what was found.
 
-use super::{Advice, form, is_result};
+use super::{form, is_result};
 use crate::ast::{Inst, Operand, SymbolKind};
 use crate::check::Matcher;
-use crate::diag::Span;
+use crate::diag::{Advice, Span};
 use crate::lex::{Lexer, TokenKind};
 use crate::parse::Parser;
 use crate::table::{Count, Fit, Role, Spec};
