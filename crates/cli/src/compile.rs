@@ -13,7 +13,7 @@ use crate::statistics::Statistics;
 use crate::tools;
 use crate::trace::Trace;
 use crate::usage::{self, Report, Sections};
-use crate::{doubles, entries};
+use crate::{command_line, doubles, entries};
 use ptx::ast::Module;
 use ptx::diag::Severity;
 use sassafras::{Cancel, DebugInfo};
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Does what the words say; `Err` when it failed and has said why.
 pub fn run(words: Vec<String>, is_ptxas: bool) -> Result<(), Stop> {
     let command = format!("{} {}", if is_ptxas { "ptxas" } else { "sassafras" }, words.join(" "));
-    let mut log = Log::for_command(Style::of(&words, is_ptxas), command);
+    let mut log = Log::for_command(Style::of(&words, is_ptxas), command, command_line::advice);
     let result = obey(words, is_ptxas, &mut log);
     log.finish();
     result
@@ -50,6 +50,7 @@ pub fn of_texts(
     log: &mut Log,
 ) -> Result<Option<Vec<u8>>, Stop> {
     log.style = Style::of(&words, true);
+    log.adviser = command_line::advice;
     log.command = format!("ptxas {}", words.join(" "));
     let result = cubin_of_texts(words, texts, cancel, log);
     log.finish();

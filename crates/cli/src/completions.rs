@@ -2,7 +2,7 @@
 //! options and commands.
 
 use crate::options::{Group, OPTIONS, Row};
-use crate::tools::{self, Tool};
+use crate::tool::Tool;
 use std::fmt::Write;
 
 pub const USAGE: &str = "\
@@ -15,11 +15,11 @@ Prints a script by which the shell completes options, their values and commands:
   fish   sassafras completions fish > ~/.config/fish/completions/sassafras.fish
 ";
 
-pub fn completions(words: &[String]) -> Result<String, String> {
+pub fn completions(words: &[String], tools: &[Tool]) -> Result<String, String> {
     match words {
-        [shell] if shell == "bash" => Ok(bash()),
-        [shell] if shell == "zsh" => Ok(zsh()),
-        [shell] if shell == "fish" => Ok(fish()),
+        [shell] if shell == "bash" => Ok(bash(tools)),
+        [shell] if shell == "zsh" => Ok(zsh(tools)),
+        [shell] if shell == "fish" => Ok(fish(tools)),
         _ => Err(format!("which shell?\n{USAGE}")),
     }
 }
@@ -39,7 +39,7 @@ fn takes_file(row: &Row) -> bool {
     row.value.starts_with("FILE")
 }
 
-fn bash() -> String {
+fn bash(tools: &[Tool]) -> String {
     let mut script = String::from(
         "# bash completion for sassafras; `sassafras completions bash` prints it.\n\
          _sassafras() {\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n    \
@@ -47,7 +47,7 @@ fn bash() -> String {
          if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n    \
          if (( COMP_CWORD > 1 )); then\n        case ${COMP_WORDS[1]} in\n",
     );
-    for tool in tools::TOOLS {
+    for tool in tools {
         let _ = writeln!(
             script,
             "            {}) [[ $cur == -* ]] && COMPREPLY=($(compgen -W '{}' -- \"$cur\")) || \
@@ -72,7 +72,7 @@ fn bash() -> String {
         }
     }
     let options: Vec<String> = rows().flat_map(spellings).collect();
-    let commands: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
+    let commands: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
     let _ = write!(
         script,
         "    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W '{}' -- \"$cur\"))\n    \
@@ -90,12 +90,12 @@ fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-fn zsh() -> String {
+fn zsh(tools: &[Tool]) -> String {
     let mut script = String::from(
         "#compdef sassafras\n# zsh completion for sassafras; `sassafras completions zsh` prints it.\n\
          _sassafras() {\n    if (( CURRENT > 2 )); then\n        case $words[2] in\n",
     );
-    for tool in tools::TOOLS {
+    for tool in tools {
         let _ = writeln!(
             script,
             "            {}) compadd -- {} {}; _files; return;;",
@@ -105,7 +105,7 @@ fn zsh() -> String {
         );
     }
     script += "        esac\n    elif [[ $words[2] != -* ]]; then\n        local -a commands=(\n";
-    for Tool { name, about, .. } in tools::TOOLS {
+    for Tool { name, about, .. } in tools {
         let _ = writeln!(script, "            {}", quote(&format!("{name}:{about}")));
     }
     script += "        )\n        _describe command commands\n    fi\n    _arguments \\\n";
@@ -126,10 +126,10 @@ fn zsh() -> String {
     script + "        '*:PTX file:_files -g \"*.ptx\"'\n}\n_sassafras \"$@\"\n"
 }
 
-fn fish() -> String {
+fn fish(tools: &[Tool]) -> String {
     let mut script =
         String::from("# fish completion for sassafras; `sassafras completions fish` prints it.\n");
-    for tool in tools::TOOLS {
+    for tool in tools {
         let (name, about) = (tool.name, quote(tool.about));
         let _ = writeln!(script, "complete -c sassafras -n __fish_use_subcommand -a {name} -d {about}");
         for option in tool.options() {
@@ -170,6 +170,7 @@ fn fish() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::TOOLS;
     use std::process::Command;
 
     /// What bash offers for a command line whose last word is to be completed.
@@ -177,7 +178,7 @@ mod tests {
         let words: Vec<String> = line.iter().map(|word| quote(word)).collect();
         let call = format!(
             "{}\nCOMP_WORDS=({}); COMP_CWORD={}; _sassafras; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-            bash(),
+            bash(TOOLS),
             words.join(" "),
             line.len() - 1
         );
@@ -201,11 +202,11 @@ mod tests {
     /// There is no zsh or fish where the tests run: every option and command is in their scripts, and quotes are even.
     #[test]
     fn other_shells_have_all_names() {
-        for script in [zsh(), fish()] {
+        for script in [zsh(TOOLS), fish(TOOLS)] {
             for row in rows() {
                 assert!(script.contains(row.long), "{}", row.long);
             }
-            assert!(tools::TOOLS.iter().all(|tool| script.contains(tool.name)));
+            assert!(TOOLS.iter().all(|tool| script.contains(tool.name)));
             let odd = script
                 .lines()
                 .filter(|line| !line.starts_with('#'))

@@ -11,6 +11,7 @@
 //! ```
 
 mod answer;
+mod command_line;
 mod compile;
 mod completions;
 mod disasm;
@@ -29,6 +30,7 @@ mod options;
 mod progress;
 mod run;
 mod statistics;
+mod tool;
 mod tools;
 mod trace;
 mod usage;

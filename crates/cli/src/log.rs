@@ -1,7 +1,7 @@
 //! What goes to stderr at once, or is kept for the caller, in ptxas's form or another ([`Style`]). `-w` and `-Werror` act
 //! here and nowhere else.
 
-use crate::messages::{self, Report, Source, Style};
+use crate::messages::{self, Adviser, Report, Source, Style};
 use ptx::diag::{Diagnostic, Severity};
 use std::cell::{Cell, RefCell};
 
@@ -33,6 +33,8 @@ pub struct Log {
     pub style: Style,
     /// The command line, for messages about it.
     pub command: String,
+    /// What there is to say about them.
+    pub adviser: Adviser,
     errors: Cell<usize>,
     warnings: Cell<usize>,
     /// Messages in place of stderr.
@@ -49,6 +51,7 @@ impl Default for Log {
             failed: false,
             style: Style::Ptxas,
             command: String::new(),
+            adviser: |_, _, _| ptx::Advice::default(),
             errors: Cell::new(0),
             warnings: Cell::new(0),
             kept: None,
@@ -58,8 +61,8 @@ impl Default for Log {
 
 impl Log {
     /// One for a command line.
-    pub fn for_command(style: Style, command: String) -> Log {
-        Log { style, command, ..Log::default() }
+    pub fn for_command(style: Style, command: String, adviser: Adviser) -> Log {
+        Log { style, command, adviser, ..Log::default() }
     }
 
     /// One that keeps messages.
@@ -86,7 +89,7 @@ impl Log {
         if self.style == Style::Ptxas {
             return self.text(severity, &plain);
         }
-        self.report(&Report::of_command(severity, message, &self.command, plain));
+        self.report(&Report::of_command(severity, message, &self.command, self.adviser, plain));
     }
 
     fn report(&self, report: &Report) {

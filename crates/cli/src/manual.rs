@@ -1,7 +1,7 @@
 //! `sassafras man`: manual pages, made from the tables of options and commands.
 
 use crate::options::{Group, OPTIONS, Row, help};
-use crate::tools::{self, Tool};
+use crate::tool::Tool;
 use std::fmt::Write;
 
 pub const USAGE: &str = "\
@@ -10,11 +10,11 @@ usage: sassafras man [COMMAND]
 Prints the manual page of the compiler, or of a command, for `man -l -` and for packages.
 ";
 
-pub fn man(words: &[String]) -> Result<String, String> {
+pub fn man(words: &[String], tools: &[Tool]) -> Result<String, String> {
     match words {
-        [] => Ok(compiler()),
+        [] => Ok(compiler(tools)),
         [name] => {
-            let tool = tools::TOOLS.iter().find(|tool| tool.name == name);
+            let tool = tools.iter().find(|tool| tool.name == name);
             tool.map(command).ok_or(format!("no command '{name}'\n{USAGE}"))
         }
         _ => Err(format!("one command at a time\n{USAGE}")),
@@ -38,14 +38,14 @@ fn roff(text: &str) -> String {
     if escaped.starts_with('.') { format!("\\&{escaped}") } else { escaped }
 }
 
-fn compiler() -> String {
+fn compiler(tools: &[Tool]) -> String {
     let mut page = head("sassafras", "an open PTX compiler with ptxas's options");
     page += ".SH SYNOPSIS\n.B sassafras\n[\\fIOPTION\\fR]... \\fIFILE.ptx\\fR...\n.br\n.B sassafras\n\\fICOMMAND\\fR ...\n";
     page += ".SH DESCRIPTION\nReads PTX, the text that CUDA compilers produce, and writes a cubin, the machine code file that \
              the CUDA driver loads onto an NVIDIA GPU.\nCalled by a name that ends in \\fBptxas\\fR it takes ptxas's words \
              only; its messages and exit codes are ptxas's.\nThe file \\(aq\\-\\(aq is the standard input.\n";
     page += ".SH COMMANDS\n";
-    for Tool { name, about, .. } in tools::TOOLS {
+    for Tool { name, about, .. } in tools {
         let _ = write!(page, ".TP\n.B sassafras {name}\n{}\n", roff(about));
     }
     page +=
@@ -59,8 +59,7 @@ fn compiler() -> String {
         ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf set and not empty, messages on a terminal have no colours.\n";
     page += ".TP\n.B MAKEFLAGS\nBelow \\fBmake \\-j\\fR, its job server says how many threads compile.\n";
     page += ".SH SEE ALSO\n";
-    let pages: Vec<String> =
-        tools::TOOLS.iter().map(|tool| format!(".BR sassafras\\-{} (1)", tool.name)).collect();
+    let pages: Vec<String> = tools.iter().map(|tool| format!(".BR sassafras\\-{} (1)", tool.name)).collect();
     page + &pages.join(",\n") + "\n"
 }
 
@@ -86,6 +85,7 @@ fn command(tool: &Tool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::TOOLS;
     use std::process::Command;
 
     /// `man` formats every page without a warning, and nothing of the text is lost.
@@ -102,11 +102,11 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&output.stderr), "");
             String::from_utf8_lossy(&output.stdout).into_owned()
         };
-        let page = shown(&compiler());
+        let page = shown(&compiler(TOOLS));
         for row in OPTIONS.iter().filter(|row| row.group != Group::Hidden) {
             assert!(page.contains(&format!("--{}", row.long)), "--{}\n{page}", row.long);
         }
-        for tool in tools::TOOLS {
+        for tool in TOOLS {
             let page = shown(&command(tool));
             let has = |word: &&str| page.contains(*word);
             let lost: Vec<&str> = tool.usage.split_whitespace().filter(|word| !has(word)).collect();

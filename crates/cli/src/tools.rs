@@ -3,34 +3,10 @@
 use crate::answer::Answer;
 use crate::log::FAILED;
 use crate::messages::catalog;
+use crate::tool::Tool;
 use crate::{completions, disasm, doctor, inspect, manual, opt, options, run, verify};
 use ptx::advice::nearest;
 use std::io::Write;
-
-pub struct Tool {
-    pub name: &'static str,
-    pub about: &'static str,
-    pub usage: &'static str,
-    run: fn(&[String]) -> Result<Answer, String>,
-}
-
-impl Tool {
-    /// The options that the usage text explains: what begins with a dash at the start of its lines.
-    pub fn options(&self) -> Vec<&'static str> {
-        let lines = self.usage.lines().filter_map(|line| line.strip_prefix("  -").map(|_| line.trim_start()));
-        let ends = |c: char| matches!(c, ' ' | '[' | '=' | ',');
-        lines.filter_map(|line| line.split(ends).next()).filter(|option| option.len() > 1).collect()
-    }
-
-    /// Words that are neither options nor files.
-    pub fn words(&self) -> Vec<&'static str> {
-        match self.name {
-            "completions" => vec!["bash", "zsh", "fish"],
-            "help" | "man" => TOOLS.iter().map(|tool| tool.name).collect(),
-            _ => Vec::new(),
-        }
-    }
-}
 
 pub const TOOLS: &[Tool] = &[
     Tool {
@@ -79,13 +55,13 @@ pub const TOOLS: &[Tool] = &[
         name: "completions",
         about: "print a script for bash, zsh or fish",
         usage: completions::USAGE,
-        run: |w| completions::completions(w).map(Answer::from),
+        run: |w| completions::completions(w, TOOLS).map(Answer::from),
     },
     Tool {
         name: "man",
         about: "print a manual page",
         usage: manual::USAGE,
-        run: |w| manual::man(w).map(Answer::from),
+        run: |w| manual::man(w, TOOLS).map(Answer::from),
     },
     Tool {
         name: "help",
@@ -161,5 +137,14 @@ fn help(words: &[String]) -> Result<String, String> {
             tool.map(|tool| tool.usage.to_string())
                 .ok_or(format!("no command '{name}'{near}\n{HELP_USAGE}{}", list()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_those_of_the_table() {
+        let names: Vec<&str> = super::TOOLS.iter().map(|tool| tool.name).collect();
+        assert_eq!(names, crate::tool::NAMES);
     }
 }

@@ -1,11 +1,10 @@
 //! Messages for people and for programs, beside ptxas's own form: `--diagnostics=rich` and `--diagnostics=json`.
 //!
 //! A message has a code ([`catalog`]), a place in the source or on the command line, and a way out: what the front end
-//! worked out about it ([`ptx::Advice`]), what the table of options says ([`command_line`]), or what the catalog has.
+//! worked out about it ([`ptx::Advice`]), what the table of options says (`command_line`), or what the catalog has.
 //! [`rich`] and [`json`] print the same [`Report`].
 
 pub mod catalog;
-mod command_line;
 mod json;
 mod rich;
 
@@ -68,6 +67,9 @@ pub struct Place {
     pub label: String,
 }
 
+/// What knows the command line: a message, what the catalog has about it, and all words.
+pub type Adviser = fn(&str, Option<&catalog::Known>, &str) -> ptx::Advice;
+
 /// Everything about a message.
 #[derive(Debug)]
 pub struct Report<'a> {
@@ -127,9 +129,15 @@ impl<'a> Report<'a> {
     }
 
     /// A message about the command line, whose words are given with blanks between.
-    pub fn of_command(severity: Severity, message: &'a str, command: &'a str, plain: String) -> Report<'a> {
+    pub fn of_command(
+        severity: Severity,
+        message: &'a str,
+        command: &'a str,
+        advise: Adviser,
+        plain: String,
+    ) -> Report<'a> {
         let known = catalog::find(message);
-        let advice = command_line::advice(message, known.as_ref(), command);
+        let advice = advise(message, known.as_ref(), command);
         let mut help = advice.help;
         if help.is_empty() {
             help.extend(known.as_ref().map(|known| known.help.clone()));

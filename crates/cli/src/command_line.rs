@@ -1,8 +1,8 @@
 //! What is meant on the command line: the word, and the option, value, machine, pass or command that is nearest to it.
 
-use super::catalog::Known;
+use crate::messages::catalog::Known;
 use crate::options::{self, OPTIONS, Row};
-use crate::tools;
+use crate::tool;
 use ptx::Advice;
 use ptx::advice::nearest;
 use ptx::diag::Span;
@@ -144,7 +144,7 @@ fn missing_input(name: &str, command: &str, advice: &mut Advice) {
     advice.place = place(command, |word| word == name);
     let is_first =
         advice.place.is_some_and(|span| command.find(' ').is_some_and(|at| span.start as usize == at + 1));
-    let tools = tools::TOOLS.iter().map(|tool| tool.name);
+    let tools = tool::NAMES.iter().copied();
     if let Some(near) = nearest(name, tools).filter(|_| is_first && !name.contains(['/', '.'])) {
         advice.help.push(format!("did you mean the command `{near}`?"));
         return;
