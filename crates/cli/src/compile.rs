@@ -6,12 +6,14 @@
 use crate::inputs::{Program, ends_at_once};
 use crate::jobs::Threads;
 use crate::log::{Log, Stop};
+use crate::messages::Style;
 use crate::options::{self, Effect, Given, Id, OPTIONS, help};
+use crate::progress::Progress;
 use crate::statistics::Statistics;
 use crate::tools;
 use crate::trace::Trace;
 use crate::usage::{self, Report, Sections};
-use crate::{doubles, entries};
+use crate::{command_line, doubles, entries};
 use ptx::ast::Module;
 use ptx::diag::Severity;
 use sassafras::{Cancel, DebugInfo};
@@ -20,20 +22,42 @@ use std::io::Write;
 use std::time::Duration;
 
 /// Does what the words say; `Err` when it failed and has said why.
-pub fn run(words: Vec<String>) -> Result<(), Stop> {
-    let mut log = Log::default();
-    let given = options::parse(words, &log)?;
-    if let Some(text) = help::requested(&given, &tools::list()) {
+pub fn run(words: Vec<String>, is_ptxas: bool) -> Result<(), Stop> {
+    let command = format!("{} {}", if is_ptxas { "ptxas" } else { "sassafras" }, words.join(" "));
+    let mut log = Log::for_command(Style::of(&words, is_ptxas), command, command_line::advice);
+    let result = obey(words, is_ptxas, &mut log);
+    log.finish();
+    result
+}
+
+fn obey(words: Vec<String>, is_ptxas: bool, log: &mut Log) -> Result<(), Stop> {
+    let given = options::parse(words, log)?;
+    let commands = (!is_ptxas).then(tools::list);
+    if let Some(text) = help::requested(&given, commands.as_deref()) {
         // A reader that closes the pipe early is no error of ours.
         let _ = std::io::stdout().write_all(text.as_bytes());
         return Ok(());
     }
-    check(&given, &mut log)?;
-    compile(&given, &mut log)
+    check(&given, log)?;
+    compile(&given, log)
 }
 
 /// Compiles texts in place of files; `None` if they were to be parsed only.
 pub fn of_texts(
+    words: Vec<String>,
+    texts: Vec<String>,
+    cancel: Option<Cancel>,
+    log: &mut Log,
+) -> Result<Option<Vec<u8>>, Stop> {
+    log.style = Style::of(&words, true);
+    log.adviser = command_line::advice;
+    log.command = format!("ptxas {}", words.join(" "));
+    let result = cubin_of_texts(words, texts, cancel, log);
+    log.finish();
+    result
+}
+
+fn cubin_of_texts(
     words: Vec<String>,
     texts: Vec<String>,
     cancel: Option<Cancel>,
@@ -52,6 +76,9 @@ pub fn of_texts(
 fn check(given: &Given, log: &mut Log) -> Result<(), Stop> {
     if let Some(name) = given.word(Id::ToolName) {
         log.tool = name.to_string();
+    }
+    if let Some(form) = given.word(Id::Diagnostics) {
+        log.style = Style::named(form);
     }
     log.no_warnings = given.has(Id::NoWarnings);
     log.warnings_are_errors = given.has(Id::WarningsAreErrors);
@@ -115,7 +142,11 @@ fn produce(given: &Given, log: &mut Log) -> Result<Option<Product>, Stop> {
     let parse_only = given.arch().parse_only();
     // Whoever asks about instructions or functions needs them.
     let needs_items = [Id::WarnDouble, Id::ToolsPatch].into_iter().any(|id| given.has(id));
-    let front_end = ptx::Options { file: program.name.clone(), check_only: parse_only && !needs_items };
+    let front_end = ptx::Options {
+        file: program.name.clone(),
+        check_only: parse_only && !needs_items,
+        advise: log.style != Style::Ptxas,
+    };
     let mut front = ptx::parse(&program.text, &front_end);
     if let Some(module) = front.module.as_ref().filter(|_| given.has(Id::WarnDouble) && !program.is_joined) {
         doubles::warn(&program.text, module, log.warnings_are_errors, &mut front.diagnostics);
@@ -125,7 +156,7 @@ fn produce(given: &Given, log: &mut Log) -> Result<Option<Product>, Stop> {
             return Err(log.fatal("Inputs whose headers exclude each other are not supported"));
         }
         true => {}
-        false => report(given, &program, &front.diagnostics, log)?,
+        false => report(&program, &front.diagnostics, &front.advice, log)?,
     }
     log.abort_if_failed()?;
     let no_module = "Internal error in the front end: no module";
@@ -144,7 +175,11 @@ fn produce(given: &Given, log: &mut Log) -> Result<Option<Product>, Stop> {
     refuse_what_is_missing(given, log)?;
     warn_of_what_is_left_out(given, log);
     let parsed = now();
-    let output = generate(given, &program, module, log)?;
+    let progress =
+        (log.style != Style::Ptxas).then(|| Progress::show(&format!("compiling {}", program.name)));
+    let output = generate(given, &program, module, log);
+    drop(progress);
+    let output = output?;
     let generated = now();
     usage::check_registers(&output.functions, log)?;
     usage::warn(given, &output.functions, log);
@@ -161,15 +196,12 @@ fn write_over(path: &str, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn report(
-    given: &Given,
     program: &Program,
     diagnostics: &[ptx::Diagnostic],
+    advice: &[(usize, ptx::Advice)],
     log: &mut Log,
 ) -> Result<(), Stop> {
-    match given.word(Id::Diagnostics) {
-        Some("rich") => log.rich(&program.name, &program.text, diagnostics),
-        _ => log.diagnostics(&program.name, diagnostics),
-    }
+    log.diagnostics(&program.name, &program.text, diagnostics, advice);
     if program.is_string() && ends_at_once(diagnostics) { Err(Stop) } else { Ok(()) }
 }
 
@@ -253,8 +285,8 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     diagnostics.iter_mut().filter(|_| program.is_joined).for_each(|d| d.line = None);
     let is_told = |note: &ptx::Diagnostic| note.severity > Severity::Info || given.has(Id::Verbose);
     let notes: Vec<_> = output.notes.into_iter().filter(is_told).collect();
-    log.diagnostics(&program.name, &notes);
-    report(given, program, &diagnostics, log)?;
+    log.diagnostics(&program.name, &program.text, &notes, &[]);
+    report(program, &diagnostics, &[], log)?;
     let (functions, times) = (output.functions, output.times);
     output.cubin.map(|cubin| Generated { cubin, functions, times }).ok_or(Stop)
 }

@@ -1,6 +1,7 @@
 //! `sassafras disasm` and `sassafras asm`.
 
-use crate::listing::{Image, assemble, quoted};
+use crate::listing::{Image, assemble};
+use cubin::json::quoted;
 use cubin::{Body, Object};
 use sass::Isa;
 use std::io::{self, BufWriter, Write};

@@ -7,6 +7,7 @@
 //! another input has, the text is read with the header of another one, and the last counts afterwards.
 
 use crate::log::{Log, Stop};
+use crate::messages::Style;
 use crate::options::{Given, Id};
 use ptx::ast::Module;
 use ptx::diag::Diagnostic;
@@ -79,7 +80,7 @@ impl Program {
                 }
             };
             if let Err(diagnostic) = input.text() {
-                log.diagnostics(&input.name, &[diagnostic]);
+                log.diagnostics(&input.name, "", &[diagnostic], &[]);
             } else if is_single {
                 let Input { name, bytes } = input;
                 let text = String::from_utf8(bytes).unwrap_or_default();
@@ -110,7 +111,7 @@ impl Program {
 }
 
 fn is_allowed(text: &str) -> bool {
-    !ptx::parse(text, &ptx::Options { file: String::new(), check_only: true }).failed()
+    !ptx::parse(text, &ptx::Options { check_only: true, ..Default::default() }).failed()
 }
 
 /// An input that was read to its end; its names count, whatever was wrong.
@@ -147,25 +148,32 @@ fn check_behind(parts: &[Part], input: &Input, log: &mut Log) -> Result<Option<S
     joined += &format!("\n# 1 \"{}\"\n{}", marker(parts.len()), blank_header(text));
     let is_alone = parts.is_empty() || header_end(text) == 0 || !text.is_ascii() || text.contains('\0');
     let source = if is_alone { text } else { &joined };
-    let parsed = ptx::parse(source, &ptx::Options { file: input.name.clone(), check_only: true });
+    let parsed = ptx::parse(
+        source,
+        &ptx::Options { file: input.name.clone(), check_only: true, advise: log.style != Style::Ptxas },
+    );
     let own =
         |d: &&Diagnostic| d.file.as_ref().is_none_or(|file| (0..parts.len()).all(|i| marker(i) != *file));
+    let numbers: Vec<usize> =
+        parsed.diagnostics.iter().enumerate().filter(|(_, d)| own(d)).map(|(number, _)| number).collect();
     let mut own: Vec<Diagnostic> = parsed.diagnostics.iter().filter(own).cloned().collect();
+    let moved = |(number, advice): (usize, ptx::Advice)| {
+        Some((numbers.iter().position(|own| *own == number)?, advice))
+    };
+    let advice: Vec<(usize, ptx::Advice)> = parsed.advice.into_iter().filter_map(moved).collect();
     for diagnostic in own.iter_mut().filter(|d| d.file.as_deref() == Some(&marker(parts.len()))) {
         diagnostic.file = None;
     }
-    report(input, &own, log)?;
+    log.diagnostics(&input.name, source, &own, &advice);
+    if input.is_string() && ends_at_once(&own) {
+        return Err(Stop);
+    }
     let is_read_to_end = parsed.module.is_some();
     Ok(is_read_to_end.then_some(joined))
 }
 
 fn marker(index: usize) -> String {
     format!("input {index}")
-}
-
-fn report(input: &Input, diagnostics: &[Diagnostic], log: &mut Log) -> Result<(), Stop> {
-    log.diagnostics(&input.name, diagnostics);
-    if input.is_string() && ends_at_once(diagnostics) { Err(Stop) } else { Ok(()) }
 }
 
 /// XLA asks for the newest version by a string with a future one, and wants exactly one line for an answer.

@@ -27,13 +27,35 @@ pub fn inspect(words: &[String]) -> Result<String, String> {
     let request = parse(words)?;
     let file = &request.file;
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
-    let report = match &request.folder {
-        Some(folder) => extract(&bytes, file, Path::new(folder)),
-        None => cubin::inspect(&bytes)
-            .map(|inspection| if request.json { inspection.to_json() } else { inspection.to_string() })
-            .map_err(|error| error.to_string()),
-    };
+    let report =
+        match &request.folder {
+            Some(folder) => extract(&bytes, file, Path::new(folder)),
+            None => cubin::inspect(&bytes)
+                .map(|inspection| {
+                    if request.json {
+                        inspection.to_json()
+                    } else {
+                        with_source_names(inspection).to_string()
+                    }
+                })
+                .map_err(|error| error.to_string()),
+        };
     report.map_err(|problem| format!("{file}: {problem}"))
+}
+
+fn with_source_names(mut inspection: cubin::inspect::Inspection) -> cubin::inspect::Inspection {
+    let cubins = inspection.images.iter_mut().filter_map(|image| image.cubin.as_mut());
+    for kernel in cubins.flat_map(|cubin| &mut cubin.kernels) {
+        kernel.source_name = in_source(&kernel.name);
+    }
+    inspection
+}
+
+/// The name that C++ code has for a mangled one: `_Z5saxpyif` is `saxpy(int, float)`.
+pub fn in_source(name: &str) -> Option<String> {
+    // The depth of a name is bounded there; a name that is too deep stays as it is.
+    let symbol = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()).flatten()?;
+    symbol.demangle().ok()
 }
 
 fn parse(words: &[String]) -> Result<Request, String> {
@@ -103,6 +125,18 @@ mod tests {
         assert_eq!(request(&["a", "--json"]), Ok(json));
         let extract = Request { file: "a".into(), json: false, folder: Some("b".into()) };
         assert_eq!(request(&["--extract", "b", "a"]), Ok(extract));
+    }
+
+    #[test]
+    fn names_as_the_source_has_them() {
+        let named = |name: &str| super::in_source(name).unwrap_or_default();
+        assert_eq!(named("_Z5saxpyifPKfPf"), "saxpy(int, float, float const*, float*)");
+        assert_eq!(named("_ZN2ns6kernelIfLi4EEEvPT_"), "void ns::kernel<float, 4>(float*)");
+        for plain in ["saxpy", "_Z", "_Zx", ""] {
+            assert_eq!(named(plain), "", "{plain}");
+        }
+        // Names of others must not overflow the stack.
+        assert_eq!(named(&format!("_Z1f{}i", "P".repeat(100_000))), "");
     }
 
     #[test]

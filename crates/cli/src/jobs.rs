@@ -3,6 +3,9 @@
 //! Without a word about it there is a thread for each processor; a module of one function never has more than one.
 //! Below a `make -j`, processors belong to all its jobs: each thread but the first needs a token of make's job server,
 //! one byte in a pipe, and puts it back at the end. Tokens that others have are not waited for.
+//!
+//! The crate `jobserver` is not used: it takes over make's own descriptors, for which its way in is `unsafe`, and is made for
+//! programs that wait for tokens. Opening the pipe anew and one read that doesn't wait is all that is needed here.
 
 use crate::entries;
 use crate::log::Log;

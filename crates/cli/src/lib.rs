@@ -11,8 +11,11 @@
 //! ```
 
 mod answer;
+mod command_line;
 mod compile;
+mod completions;
 mod disasm;
+mod doctor;
 mod doubles;
 mod entries;
 mod inputs;
@@ -20,10 +23,14 @@ mod inspect;
 mod jobs;
 mod listing;
 mod log;
+mod manual;
+mod messages;
 mod opt;
 mod options;
+mod progress;
 mod run;
 mod statistics;
+mod tool;
 mod tools;
 mod trace;
 mod usage;
@@ -38,11 +45,12 @@ use std::path::Path;
 /// The command: `program` is the name that it is called by, and `words` follow. Returns the exit code.
 pub fn command(program: &str, words: Vec<String>) -> u8 {
     // Linked as ptxas, it is ptxas: a file may be called `disasm`.
-    let is_ptxas = Path::new(program).file_stem().is_some_and(|name| name == "ptxas");
+    let name = Path::new(program).file_stem().unwrap_or_default();
+    let is_ptxas = name.to_string_lossy().ends_with("ptxas");
     if let Some(exit_code) = (!is_ptxas).then(|| tools::call(&words)).flatten() {
         return exit_code;
     }
-    match compile::run(words) {
+    match compile::run(words, is_ptxas) {
         Ok(()) => 0,
         Err(log::Stop) => FAILED,
     }

@@ -11,6 +11,7 @@
 //! worth the address of the instruction after it, so that lines may be added and removed before the listing
 //! goes back to words.
 
+use cubin::json::quoted;
 use sass::{Guard, Inst, Isa, Kind, Op, Role};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -259,18 +260,6 @@ fn registers(inst: &Inst, role: Role) -> String {
         .filter(|a| a.role == role)
         .flat_map(|a| (0..a.count).map(move |w| format!("\"{}{}\"", file(a.file), u16::from(a.first) + w)));
     each.collect::<Vec<_>>().join(",")
-}
-
-pub fn quoted(text: &str) -> String {
-    let escaped = text.chars().fold(String::new(), |mut out, c| {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            c if (c as u32) < 0x20 => drop(write!(out, "\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-        out
-    });
-    format!("\"{escaped}\"")
 }
 
 /// A section of a listing: its name, its lines with their numbers, and the addresses of its labels.

@@ -1,7 +1,9 @@
-//! What goes to stderr at once, or is kept for the caller, in ptxas's form. `-w` and `-Werror` act here and nowhere else.
+//! What goes to stderr at once, or is kept for the caller, in ptxas's form or another ([`Style`]). `-w` and `-Werror` act
+//! here and nowhere else.
 
+use crate::messages::{self, Adviser, Report, Source, Style};
 use ptx::diag::{Diagnostic, Severity};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// The reason has been printed; the command ends with [`FAILED`].
 #[derive(Debug)]
@@ -27,6 +29,14 @@ pub struct Log {
     pub no_warnings: bool,
     pub warnings_are_errors: bool,
     failed: bool,
+    /// The form of all that is said.
+    pub style: Style,
+    /// The command line, for messages about it.
+    pub command: String,
+    /// What there is to say about them.
+    pub adviser: Adviser,
+    errors: Cell<usize>,
+    warnings: Cell<usize>,
     /// Messages in place of stderr.
     kept: Option<RefCell<Vec<Message>>>,
 }
@@ -34,11 +44,27 @@ pub struct Log {
 impl Default for Log {
     fn default() -> Log {
         let tool = "ptxas".into();
-        Log { tool, no_warnings: false, warnings_are_errors: false, failed: false, kept: None }
+        Log {
+            tool,
+            no_warnings: false,
+            warnings_are_errors: false,
+            failed: false,
+            style: Style::Ptxas,
+            command: String::new(),
+            adviser: |_, _, _| ptx::Advice::default(),
+            errors: Cell::new(0),
+            warnings: Cell::new(0),
+            kept: None,
+        }
     }
 }
 
 impl Log {
+    /// One for a command line.
+    pub fn for_command(style: Style, command: String, adviser: Adviser) -> Log {
+        Log { style, command, adviser, ..Log::default() }
+    }
+
     /// One that keeps messages.
     pub fn keeping() -> Log {
         Log { kept: Some(RefCell::default()), ..Log::default() }
@@ -59,7 +85,35 @@ impl Log {
     }
 
     fn line(&self, severity: Severity, message: &str) {
-        self.text(severity, &format!("{} {}: {message}\n", self.tool, severity.padded()));
+        let plain = format!("{} {}: {message}\n", self.tool, severity.padded());
+        if self.style == Style::Ptxas {
+            return self.text(severity, &plain);
+        }
+        self.report(&Report::of_command(severity, message, &self.command, self.adviser, plain));
+    }
+
+    fn report(&self, report: &Report) {
+        let count = match report.severity {
+            Severity::Info => None,
+            Severity::Warning => Some(&self.warnings),
+            Severity::Error | Severity::Fatal => Some(&self.errors),
+        };
+        if let Some(count) = count {
+            count.set(count.get() + 1);
+        }
+        self.text(report.severity, &report.print(self.style));
+    }
+
+    /// The last thing that is said, in forms that count.
+    pub fn finish(&self) {
+        let (errors, warnings) = (self.errors.get(), self.warnings.get());
+        match self.style {
+            Style::Json => self.text(Severity::Info, &messages::json_summary(errors, warnings)),
+            Style::Rich { colours } if errors > 0 => {
+                self.text(Severity::Fatal, &messages::counted(errors, warnings, colours));
+            }
+            _ => {}
+        }
     }
 
     pub fn info(&self, message: &str) {
@@ -94,34 +148,34 @@ impl Log {
         self.line(Severity::Fatal, message);
     }
 
-    /// The front end's diagnostics of an input called `file`.
-    pub fn diagnostics(&mut self, file: &str, diagnostics: &[Diagnostic]) {
-        for diagnostic in diagnostics {
+    /// Diagnostics of a module, and more about some of them.
+    pub fn diagnostics(
+        &mut self,
+        file: &str,
+        source: &str,
+        diagnostics: &[Diagnostic],
+        advice: &[(usize, ptx::Advice)],
+    ) {
+        for (index, diagnostic) in diagnostics.iter().enumerate() {
             let Some(severity) = self.promoted(diagnostic.severity) else { continue };
             let Diagnostic { line, message, .. } = diagnostic;
-            let file = diagnostic.file.as_deref().unwrap_or(file);
-            match line {
+            let name = diagnostic.file.as_deref().unwrap_or(file);
+            let plain = match line {
                 Some(line) => {
                     let padded = severity.padded();
-                    self.text(severity, &format!("{} {file}, line {line}; {padded}: {message}\n", self.tool));
+                    format!("{} {name}, line {line}; {padded}: {message}\n", self.tool)
                 }
-                None => self.line(severity, message),
+                None => format!("{} {}: {message}\n", self.tool, severity.padded()),
+            };
+            if self.style == Style::Ptxas {
+                self.text(severity, &plain);
+                continue;
             }
+            let shown = Diagnostic { severity, ..diagnostic.clone() };
+            let more = advice.iter().find(|(number, _)| *number == index).map(|(_, more)| more);
+            let source = Some(Source { name: file, text: source });
+            self.report(&Report::of_module(source, &shown, more, plain));
         }
-    }
-
-    /// The same with source lines.
-    pub fn rich(&mut self, file: &str, source: &str, diagnostics: &[Diagnostic]) {
-        let mut shown = diagnostics.to_vec();
-        shown.retain_mut(|diagnostic| match self.promoted(diagnostic.severity) {
-            Some(severity) => {
-                diagnostic.severity = severity;
-                true
-            }
-            None => false,
-        });
-        let worst = shown.iter().map(|diagnostic| diagnostic.severity).max().unwrap_or(Severity::Info);
-        self.text(worst, &ptx::diag::render_rich(file, source, &shown));
     }
 
     /// The severity that counts; `None` if nothing is to be said.
@@ -141,6 +195,24 @@ impl Log {
 
     /// Ends the command if anything was an error, with the line that says so.
     pub fn abort_if_failed(&self) -> Result<(), Stop> {
-        if self.failed { Err(self.fatal(ABORTED)) } else { Ok(()) }
+        match self.style {
+            _ if !self.failed => Ok(()),
+            Style::Ptxas => Err(self.fatal(ABORTED)),
+            // `finish` says how many there are.
+            _ => Err(Stop),
+        }
     }
+}
+
+/// Diagnostics of a module as people read them, for commands beside compiling.
+pub fn rich_text(
+    file: &str,
+    source: &str,
+    diagnostics: &[Diagnostic],
+    advice: &[(usize, ptx::Advice)],
+) -> String {
+    let mut log = Log { style: Style::named("rich"), ..Log::keeping() };
+    log.diagnostics(file, source, diagnostics, advice);
+    log.finish();
+    log.into_messages().into_iter().map(|message| message.text + "\n\n").collect()
 }

@@ -6,6 +6,8 @@
 //! Exit code 0: every run ended and left the memory that was expected; 1: one did not; 255: nothing could be run.
 
 use crate::answer::Answer;
+use crate::progress::Progress;
+use crate::{inspect, log};
 use gpu::runline::{self, Contents, Run};
 use sim::Machine;
 use sim::ptx::Launch;
@@ -20,6 +22,7 @@ Runs kernels of a PTX file in the interpreter, or of a cubin in the simulator, a
 lines expect: those of the PTX file, or those of a launch file. With --kernel it shows memory after one launch.
 
   -O0 ... -O3          compile the PTX file and simulate the code instead
+  --list               print the kernels and their launches, and run nothing
   --launches FILE      run lines, in a file of their own
   --kernel NAME        launch this kernel
   --grid X[,Y[,Z]]     blocks (1)
@@ -45,6 +48,7 @@ struct Request {
     memory: Vec<String>,
     args: Vec<String>,
     races: bool,
+    list: bool,
     weak: Option<u64>,
     show: usize,
 }
@@ -65,6 +69,7 @@ impl Request {
                 "--memory" => request.memory.push(value()?),
                 "--arg" => request.args.push(value()?),
                 "--races" => request.races = true,
+                "--list" => request.list = true,
                 "--weak" => request.weak = Some(0),
                 option if option.starts_with("--weak=") => {
                     let seed = option["--weak=".len()..].parse();
@@ -100,11 +105,7 @@ impl Request {
             None => source.to_string(),
         };
         let runs = runline::parse(&text).map_err(|error| error.to_string())?;
-        if runs.is_empty() {
-            Err("there is nothing to run: no run line, no --kernel".into())
-        } else {
-            Ok(runs)
-        }
+        Ok(runs)
     }
 }
 
@@ -115,6 +116,13 @@ enum Programs {
 }
 
 impl Programs {
+    fn kernels(&self) -> Vec<&str> {
+        match self {
+            Programs::Interpreted(program) => program.kernels().collect(),
+            Programs::Simulated(program) => program.kernels().collect(),
+        }
+    }
+
     fn machine(&self) -> Box<dyn Machine + '_> {
         match self {
             Programs::Interpreted(program) => Box::new(sim::ptx::Machine::new(program)),
@@ -131,23 +139,78 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
     if request.races && matches!(programs, Programs::Simulated(_)) {
         return Err("races are found in PTX, not in compiled code".into());
     }
-    let (mut text, mut failed) = (String::new(), false);
-    for run in request.runs(&source)? {
-        let outcome = execute(&mut *programs.machine(), &run, &request);
-        let _ = write!(text, "{}: ", run.kernel);
+    let runs = request.runs(&source)?;
+    if request.list {
+        return Ok(listed(&programs, &runs).into());
+    }
+    if runs.is_empty() {
+        return Err(format!(
+            "there is nothing to run: no run line, no --kernel. Kernels of {file}:\n{}",
+            listed(&programs, &runs).trim_end()
+        ));
+    }
+    if let Some(unknown) = runs.iter().find(|run| !programs.kernels().contains(&run.kernel.as_str())) {
+        let near = ptx::advice::nearest(&unknown.kernel, programs.kernels());
+        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        return Err(format!("{file} has no kernel {}{near}", unknown.kernel));
+    }
+    Ok(run_all(&runs, &programs, &request))
+}
+
+/// Runs launches in order, and says of each what came of it.
+fn run_all(runs: &[Run], programs: &Programs, request: &Request) -> Answer {
+    let (mut text, mut passed) = (String::new(), 0);
+    for (index, run) in runs.iter().enumerate() {
+        let number = format!("launch {} of {}", index + 1, runs.len());
+        let progress = Progress::show(&format!("{number}, {}", run.kernel));
+        let outcome = execute(&mut *programs.machine(), run, request);
+        drop(progress);
+        if runs.len() > 1 {
+            let _ = write!(text, "{number}, ");
+        }
+        let _ = write!(text, "{}: ", described(run));
+        passed += usize::from(outcome.is_ok());
         match outcome {
             Err(what) => {
-                failed = true;
-                let _ = writeln!(text, "{what}");
+                let _ = writeln!(text, "FAILED: {what}");
             }
             Ok(_) if request.kernel.is_none() => text.push_str("as expected\n"),
             Ok(results) => {
                 text.push_str("done\n");
-                text.push_str(&shown(&run, &results, request.show));
+                text.push_str(&shown(run, &results, request.show));
             }
         }
     }
-    Ok(Answer { text, code: u8::from(failed) })
+    if runs.len() > 1 {
+        let _ = writeln!(text, "{passed} of {} launches passed", runs.len());
+    }
+    Answer { text, code: u8::from(passed < runs.len()) }
+}
+
+/// `saxpy grid=(4) block=(64)`
+fn described(run: &Run) -> String {
+    let axes = |[x, y, z]: [u32; 3]| match (y, z) {
+        (1, 1) => format!("({x})"),
+        (_, 1) => format!("({x},{y})"),
+        _ => format!("({x},{y},{z})"),
+    };
+    format!("{} grid={} block={}", run.kernel, axes(run.grid), axes(run.block))
+}
+
+/// The kernels of a file, each with its launches.
+fn listed(programs: &Programs, runs: &[Run]) -> String {
+    let mut text = String::new();
+    for kernel in programs.kernels() {
+        let _ = writeln!(
+            text,
+            "{kernel}{}",
+            inspect::in_source(kernel).map_or(String::new(), |name| format!("  {name}"))
+        );
+        for run in runs.iter().filter(|run| run.kernel == kernel) {
+            let _ = writeln!(text, "  line {}: {}", run.line, described(run));
+        }
+    }
+    text
 }
 
 fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Programs), String> {
@@ -159,13 +222,12 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
         return simulated(&bytes).map(|programs| (String::new(), programs));
     }
     let source = String::from_utf8(bytes).map_err(|_| format!("{file} is neither PTX nor a cubin"))?;
-    let parsed = ptx::parse(&source, &ptx::Options::default());
-    let refused = |diagnostics: &[ptx::Diagnostic]| {
-        let first = diagnostics.first().map_or("", |diagnostic| diagnostic.message.as_str());
-        format!("{file}: {first}")
+    let parsed = ptx::parse(&source, &ptx::Options { file: file.into(), check_only: false, advise: true });
+    let refused = |diagnostics: &[ptx::Diagnostic], advice: &[(usize, ptx::Advice)]| {
+        format!("{file} can't be run\n{}", log::rich_text(file, &source, diagnostics, advice))
     };
     let module = parsed.module.as_ref().filter(|_| !parsed.failed());
-    let module = module.ok_or_else(|| refused(&parsed.diagnostics))?;
+    let module = module.ok_or_else(|| refused(&parsed.diagnostics, &parsed.advice))?;
     let Some(level) = level else {
         let program = sim::ptx::Program::new(module, &source);
         return Ok((source.clone(), Programs::Interpreted(program)));
@@ -176,7 +238,7 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
         o.contract = false;
     });
     let output = sassafras::compile_module(module, &options);
-    let cubin = output.cubin.ok_or_else(|| refused(&output.diagnostics))?;
+    let cubin = output.cubin.ok_or_else(|| refused(&output.diagnostics, &[]))?;
     simulated(&cubin).map(|programs| (source.clone(), programs))
 }
 

@@ -2,17 +2,13 @@
 
 use crate::answer::Answer;
 use crate::log::FAILED;
-use crate::{disasm, inspect, opt, options, run, verify};
+use crate::messages::catalog;
+use crate::tool::Tool;
+use crate::{completions, disasm, doctor, inspect, manual, opt, options, run, verify};
+use ptx::advice::nearest;
 use std::io::Write;
 
-struct Tool {
-    name: &'static str,
-    about: &'static str,
-    usage: &'static str,
-    run: fn(&[String]) -> Result<Answer, String>,
-}
-
-const TOOLS: &[Tool] = &[
+pub const TOOLS: &[Tool] = &[
     Tool {
         name: "disasm",
         about: "print the code of a cubin, with control codes",
@@ -50,6 +46,24 @@ const TOOLS: &[Tool] = &[
         run: |w| opt::opt(w).map(Answer::from),
     },
     Tool {
+        name: "doctor",
+        about: "look for Triton, torch, JAX, nvcc and clang, and say how each calls us",
+        usage: doctor::USAGE,
+        run: doctor::doctor,
+    },
+    Tool {
+        name: "completions",
+        about: "print a script for bash, zsh or fish",
+        usage: completions::USAGE,
+        run: |w| completions::completions(w, TOOLS).map(Answer::from),
+    },
+    Tool {
+        name: "man",
+        about: "print a manual page",
+        usage: manual::USAGE,
+        run: |w| manual::man(w, TOOLS).map(Answer::from),
+    },
+    Tool {
         name: "help",
         about: "explain a command, or every option (`help options`)",
         usage: HELP_USAGE,
@@ -58,18 +72,27 @@ const TOOLS: &[Tool] = &[
 ];
 
 const HELP_USAGE: &str = "\
-usage: sassafras help [COMMAND | options]
+usage: sassafras help [COMMAND | options | messages]
 
-Prints how COMMAND is called, or every option that ptxas takes with what comes of it here.
+Prints how COMMAND is called, every option that ptxas takes with what comes of it here, or the codes of all messages, of
+which `sassafras explain CODE` says more.
 ";
 
 /// Runs the command that the words name; `None` if they are words for ptxas.
 pub fn call(words: &[String]) -> Option<u8> {
+    if let Some(code) = catalog::asked_for(words) {
+        return Some(answer(catalog::explain(code).map(Answer::from)));
+    }
     let (name, words) = words.split_first()?;
     let tool = TOOLS.iter().find(|tool| tool.name == name)?;
     let wants_help = words.iter().any(|word| word == "--help" || word == "-h");
     let result = if wants_help { Ok(tool.usage.to_string().into()) } else { (tool.run)(words) };
-    Some(match result {
+    Some(answer(result.map_err(|message| with_near_option(tool, message))))
+}
+
+/// Prints, and says how the command ends.
+fn answer(result: Result<Answer, String>) -> u8 {
+    match result {
         Ok(answer) => {
             // A reader that closes the pipe early is no error of ours.
             let _ = std::io::stdout().write_all(answer.text.as_bytes());
@@ -79,12 +102,23 @@ pub fn call(words: &[String]) -> Option<u8> {
             eprintln!("sassafras: {}", message.trim_end());
             FAILED
         }
-    })
+    }
+}
+
+/// A message about an unknown option, with the option that may have been meant.
+fn with_near_option(tool: &Tool, message: String) -> String {
+    let Some(option) = message.strip_prefix("unknown option ").and_then(|rest| rest.lines().next()) else {
+        return message;
+    };
+    match nearest(option, tool.options()) {
+        Some(near) => message.replacen('\n', &format!("; did you mean {near}?\n"), 1),
+        None => message,
+    }
 }
 
 /// The commands, for the help text.
 pub fn list() -> String {
-    let row = |tool: &Tool| format!("  {:<9} {}\n", tool.name, tool.about);
+    let row = |tool: &Tool| format!("  {:<11} {}\n", tool.name, tool.about);
     format!(
         "\nCommands (`sassafras COMMAND --help` says more):\n{}",
         TOOLS.iter().map(row).collect::<String>()
@@ -95,10 +129,22 @@ fn help(words: &[String]) -> Result<String, String> {
     match words {
         [] => Ok(format!("{HELP_USAGE}{}", list())),
         [name] if name == "options" => Ok(options::help::effects()),
+        [name] if name == "messages" => Ok(catalog::list()),
         [name, ..] => {
             let tool = TOOLS.iter().find(|tool| tool.name == name);
+            let near = nearest(name, TOOLS.iter().map(|tool| tool.name));
+            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
             tool.map(|tool| tool.usage.to_string())
-                .ok_or(format!("no command '{name}'\n{HELP_USAGE}{}", list()))
+                .ok_or(format!("no command '{name}'{near}\n{HELP_USAGE}{}", list()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_those_of_the_table() {
+        let names: Vec<&str> = super::TOOLS.iter().map(|tool| tool.name).collect();
+        assert_eq!(names, crate::tool::NAMES);
     }
 }

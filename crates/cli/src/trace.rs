@@ -2,6 +2,7 @@
 //! fields are ptxas's; functions that are compiled at the same time overlap.
 
 use crate::options::{Given, Id};
+use cubin::json::quoted;
 use std::time::Duration;
 
 /// The times of a compilation.
@@ -48,12 +49,6 @@ impl Trace<'_> {
     }
 }
 
-fn quoted(text: &str) -> String {
-    let escaped =
-        text.chars().flat_map(|c| ['\\'].into_iter().filter(move |_| matches!(c, '"' | '\\')).chain([c]));
-    format!("\"{}\"", escaped.collect::<String>())
-}
-
 /// Where the list of events ends, if the text has one.
 fn end_of_events(text: &str) -> Option<usize> {
     const KEY: &str = "\"traceEvents\"";
@@ -88,10 +83,5 @@ mod tests {
         for bad in ["", "[]", r#"{"traceEvents":1}"#, r#"{"traceEvents":[{}"#] {
             assert_eq!(end(bad), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn names_are_quoted() {
-        assert_eq!(quoted(r#"a"b\c"#), r#""a\"b\\c""#);
     }
 }

@@ -3,7 +3,7 @@
 //! Exit code 0: yes; 1: there are reports; 255: a file could not be verified.
 
 use crate::answer::Answer;
-use crate::listing::quoted;
+use cubin::json::quoted;
 use sim::verify::{Report, Short, Site, Verdict, verify as verify_cubin};
 use std::fmt::Write;
 

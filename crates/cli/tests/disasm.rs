@@ -7,6 +7,7 @@
 //! `SASSAFRAS_CORPUS` names a folder of PTX for the first (default: some of this repository's);
 //! `SASSAFRAS_FUZZ_SECONDS` and `SASSAFRAS_FUZZ_SEED` make the second a campaign in place of a fixed number of files.
 
+use random::Random;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -127,22 +128,6 @@ fn listings_go_back_to_the_same_cubin() {
     }
 }
 
-/// xorshift64*: the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 32) as usize % limit.max(1)
-    }
-}
-
 /// Cubins of several targets, and images of the instructions that `sass` is tested with.
 fn seeds(scratch: &Scratch) -> Vec<Vec<u8>> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -258,7 +243,7 @@ fn damaged_files_are_listed_or_refused() {
     let scratch = Scratch::new("damage");
     let seeds = seeds(&scratch);
     let file = scratch.path("damaged");
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(seed);
     let start = Instant::now();
     let (mut files, mut accepted) = (0, 0);
     while time.map_or(files < FILES, |time| start.elapsed() < time) {

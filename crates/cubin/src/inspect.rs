@@ -61,6 +61,8 @@ pub struct CubinReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelReport {
     pub name: String,
+    /// The name as the source has it, if whoever prints the report knows how names are mangled.
+    pub source_name: Option<String>,
     pub code_bytes: u64,
     pub registers: Option<u32>,
     /// Static shared memory, without what the system reserves.
@@ -242,6 +244,7 @@ impl KernelReport {
         let others = own.iter().filter(|attr| !is_param(attr));
         KernelReport {
             name: symbol.name.clone(),
+            source_name: None,
             code_bytes: symbol.size,
             registers: per_symbol(Code::REGCOUNT),
             shared_bytes: lookup.shared_bytes(&symbol.name),
@@ -431,6 +434,9 @@ impl fmt::Display for KernelReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = |value: Option<u32>| value.map_or_else(|| "?".to_string(), |value| value.to_string());
         writeln!(f, "\nkernel {}", self.name)?;
+        if let Some(name) = &self.source_name {
+            writeln!(f, "  source     {name}")?;
+        }
         writeln!(f, "  code       {} bytes", self.code_bytes)?;
         writeln!(f, "  registers  {}", number(self.registers))?;
         writeln!(f, "  shared     {} bytes", self.shared_bytes)?;

@@ -1,7 +1,13 @@
-//! JSON output: values that print themselves, keys in the order given.
+//! JSON output, for all crates of the workspace: values that print themselves, keys in the order given.
+//!
+//! It is written here and not taken from a crate: it is a page of code without a derive, the order of keys is that of
+//! the code, and `cubin` stays without dependencies.
 
 use std::fmt::Write;
 
+/// A value. `Display` prints it over several lines, [`Json::line`] on one.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the kinds of JSON")]
 pub enum Json {
     Null,
     Bool(bool),
@@ -12,11 +18,33 @@ pub enum Json {
     Object(Vec<(&'static str, Json)>),
 }
 
+/// A text in quotes.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    write_text(&mut out, text);
+    out
+}
+
 impl Json {
+    /// The value on one line.
+    pub fn line(&self) -> String {
+        let joined = |parts: Vec<String>| parts.join(",");
+        match self {
+            Json::List(items) => format!("[{}]", joined(items.iter().map(Json::line).collect())),
+            Json::Object(fields) => {
+                let field = |(key, value): &(&str, Json)| format!("{}:{}", quoted(key), value.line());
+                format!("{{{}}}", joined(fields.iter().map(field).collect()))
+            }
+            plain => plain.to_string(),
+        }
+    }
+
+    /// A text.
     pub fn text(text: impl Into<String>) -> Json {
         Json::Text(text.into())
     }
 
+    /// A list of what becomes of each item.
     pub fn list<T>(items: &[T], json: impl Fn(&T) -> Json) -> Json {
         Json::List(items.iter().map(json).collect())
     }

@@ -353,11 +353,8 @@ pub(crate) mod tests {
 
     /// Numbers below a bound, the same in every run.
     pub(crate) fn random() -> impl FnMut(u32) -> u32 {
-        let mut state = 1u64;
-        move |below| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((state >> 33) as u32) % below
-        }
+        let mut random = random::Random::new(1);
+        move |below| random.below(below as usize) as u32
     }
 
     /// A function whose blocks have the given successors.

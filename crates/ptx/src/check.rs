@@ -87,6 +87,15 @@ fn explain(misfits: Vec<Misfit>, mnemonic: &str) -> String {
 
 impl Parser<'_> {
     fn check_in_full(&mut self, inst: &Inst) -> Parse<()> {
+        let said = self.diagnostics.len();
+        let checked = self.check_operands(inst);
+        if self.advises() {
+            self.advise_about_operands(said, inst);
+        }
+        checked
+    }
+
+    fn check_operands(&mut self, inst: &Inst) -> Parse<()> {
         let opcode = &self.opcodes[inst.opcode.0 as usize];
         let signs = Signs::of(&self.function.negated);
         let errors = opcode.errors.clone();
@@ -318,7 +327,7 @@ fn is_negated(operand: &Operand) -> bool {
 }
 
 /// Holds operands against a row.
-struct Matcher<'a, 's> {
+pub(crate) struct Matcher<'a, 's> {
     parser: &'a Parser<'s>,
     fit: &'a Fit,
     vector: u32,
@@ -327,9 +336,14 @@ struct Matcher<'a, 's> {
 }
 
 impl<'a, 's> Matcher<'a, 's> {
-    fn new(parser: &'a Parser<'s>, opcode: &'a Opcode, fit: &'a Fit) -> Matcher<'a, 's> {
+    pub(crate) fn new(parser: &'a Parser<'s>, opcode: &'a Opcode, fit: &'a Fit) -> Matcher<'a, 's> {
         let (vector, mnemonic) = (opcode.vector(), opcode.mnemonic);
         Matcher { parser, fit, vector, mnemonic, found: Found::default() }
+    }
+
+    /// Does a lone operand fit a lone spec, without a fault?
+    pub(crate) fn takes(mut self, spec: &Spec, operand: &Operand, index: usize) -> bool {
+        self.one(spec, operand, index).is_ok() && self.found.faultless()
     }
 
     /// Do the operands fit the specs, optional ones left out where that makes the rest fit?
@@ -732,7 +746,12 @@ impl<'a, 's> Matcher<'a, 's> {
 
     /// The type that the spec wants, and whether the register may be wider.
     fn wanted(&self, spec: &Spec) -> Option<(Type, bool)> {
-        let slot = |n: u8| self.fit.types.get(n as usize).copied().flatten();
+        Matcher::wanted_by(self.fit, spec)
+    }
+
+    /// The same for a row alone.
+    pub(crate) fn wanted_by(fit: &Fit, spec: &Spec) -> Option<(Type, bool)> {
+        let slot = |n: u8| fit.types.get(n as usize).copied().flatten();
         match spec.ty {
             TypeRef::Slot(n) => slot(n).map(|t| (t, false)),
             TypeRef::Wide(n) => slot(n).and_then(Type::widened).map(|t| (t, false)),

@@ -1,4 +1,4 @@
-//! Diagnostics: what is wrong and where, rendered the way ptxas prints it or with the source line.
+//! Diagnostics: what is wrong and where, rendered the way ptxas prints it.
 //!
 //! The default rendering is a contract: build systems and autotuners parse these lines. Severity words are
 //! padded to eight columns, a located line is `ptxas FILE, line N; SEVERITY: TEXT`, and a run that reported
@@ -71,6 +71,21 @@ pub struct Diagnostic {
     pub message: String,
 }
 
+/// Advice that belongs to a diagnostic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// The operand or token that is meant, if that is less than the diagnostic's own span.
+    pub place: Option<Span>,
+    /// What stands there, in a few words.
+    pub label: Option<String>,
+    /// Other places that matter, and why.
+    pub related: Vec<(Span, String)>,
+    /// Facts.
+    pub notes: Vec<String>,
+    /// Ways out.
+    pub help: Vec<String>,
+}
+
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(self.padded().trim_end())
@@ -105,42 +120,4 @@ pub fn render_ptxas(file: &str, diagnostics: &[Diagnostic]) -> String {
         };
     }
     out
-}
-
-/// The same for people: the source line and the place in it.
-pub fn render_rich(file: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
-    let mut out = String::new();
-    for d in diagnostics {
-        let _ = writeln!(out, "{}: {}", d.severity.padded().trim_end(), d.message);
-        let Some(line) = d.line else { continue };
-        let start = (d.span.start as usize).min(source.len());
-        let line_start = source[..start].rfind('\n').map_or(0, |i| i + 1);
-        let line_end = source[start..].find('\n').map_or(source.len(), |i| start + i);
-        let text = source[line_start..line_end].trim_end();
-        let width = (d.span.end as usize).clamp(start + 1, line_end.max(start + 1)) - start;
-        let gutter = line.to_string().len();
-        let _ = writeln!(out, "{:gutter$}--> {file}:{line}:{}", "", start - line_start + 1);
-        let _ = writeln!(out, "{:gutter$} |", "");
-        let _ = writeln!(out, "{line} | {text}");
-        let _ = writeln!(out, "{:gutter$} | {:pad$}{}", "", "", "^".repeat(width), pad = start - line_start);
-        if let Some(help) = help(&d.message) {
-            let _ = writeln!(out, "{:gutter$} = help: {help}", "");
-        }
-    }
-    out
-}
-
-/// Advice for people, by the kind of message. ptxas has none of this.
-fn help(message: &str) -> Option<&'static str> {
-    const ADVICE: &[(&str, &str)] = &[
-        ("requires .target", "raise `.target` in the header, or guard the code by architecture"),
-        ("not supported on .target", "this needs an architecture-specific target such as sm_90a or sm_100a"),
-        ("requires PTX ISA .version", "raise `.version` in the header"),
-        ("Unknown symbol", "declare it before its use, or check its spelling"),
-        ("Unexpected instruction types", "no form of this instruction takes these types"),
-        ("Arguments mismatch", "compare the operands with the form's: number, register types, constants"),
-        ("Unknown modifier", "modifiers are spelled in lower case and start with a dot"),
-        ("Parsing error", "look for a missing `;`, `,` or brace just before this place"),
-    ];
-    ADVICE.iter().find(|(key, _)| message.contains(key)).map(|(_, help)| *help)
 }

@@ -13,6 +13,7 @@
 
 #![deny(missing_docs)]
 
+pub mod advice;
 pub mod ast;
 mod check;
 pub mod diag;
@@ -28,7 +29,7 @@ pub mod types;
 pub mod words;
 
 pub use ast::Module;
-pub use diag::{Diagnostic, Severity};
+pub use diag::{Advice, Diagnostic, Severity};
 pub use parse::{parse, source_text};
 pub use print::print;
 pub use target::{Target, Version};
@@ -42,6 +43,8 @@ pub struct Options {
     /// Only the diagnostics are wanted: the module has no items, because what has been checked is forgotten, and
     /// memory stays small.
     pub check_only: bool,
+    /// Work out [`Parsed::advice`].
+    pub advise: bool,
 }
 
 impl Options {
@@ -58,6 +61,8 @@ pub struct Parsed<'s> {
     pub module: Option<Module<'s>>,
     /// In the order in which ptxas says them.
     pub diagnostics: Vec<Diagnostic>,
+    /// More about some of them, by their number.
+    pub advice: Vec<(usize, Advice)>,
 }
 
 impl Parsed<'_> {

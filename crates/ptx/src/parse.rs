@@ -17,7 +17,7 @@ mod sums;
 pub(crate) use function::{Formal, Signature};
 
 use crate::ast::*;
-use crate::diag::{Diagnostic, Severity, Span};
+use crate::diag::{Advice, Diagnostic, Severity, Span};
 use crate::lex::{Lexer, Marker, Token, TokenKind};
 use crate::names::{Meaning, Names};
 use crate::target::{Target, Version};
@@ -45,6 +45,9 @@ pub(crate) struct Parser<'s> {
     pub known_shapes: crate::shape::KnownShapes,
     pub shape: crate::shape::Shape,
     pub diagnostics: Vec<Diagnostic>,
+    /// More about some of them, where it is asked for.
+    pub advice: Vec<(usize, Advice)>,
+    advises: bool,
     lines: LineCursor,
     pub version: Version,
     pub target: Target,
@@ -146,7 +149,7 @@ impl LineCursor {
 /// Reads a module and checks it.
 pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
     if let Some(fatal) = unreadable(source.as_bytes()) {
-        return Parsed { module: None, diagnostics: vec![fatal] };
+        return Parsed { module: None, diagnostics: vec![fatal], advice: Vec::new() };
     }
     let mut parser = Parser {
         source,
@@ -160,6 +163,8 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         known_shapes: Default::default(),
         shape: Default::default(),
         diagnostics: Vec::new(),
+        advice: Vec::new(),
+        advises: options.advise,
         lines: LineCursor::default(),
         version: Version::CURRENT,
         target: Target::default(),
@@ -178,9 +183,9 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
     parser.advance();
     let module = parser.module();
     parser.check_target_version();
-    let Parser { names, symbols, opcodes, diagnostics, .. } = parser;
+    let Parser { names, symbols, opcodes, diagnostics, advice, .. } = parser;
     let module = module.ok().map(|m| Module { names: names.into_texts(), symbols, opcodes, ..m });
-    Parsed { module, diagnostics }
+    Parsed { module, diagnostics, advice }
 }
 
 /// The text of a file. [`parse`] says what is wrong with text that is not ASCII; this, with bytes that are no text.
@@ -337,6 +342,14 @@ impl<'s> Parser<'s> {
         }
         let file = marker.map(|m| self.slice(m.file).to_string());
         self.diagnostics.push(Diagnostic { severity, file, line: Some(line), span, message: message.into() });
+        if self.advises {
+            self.advise();
+        }
+    }
+
+    /// Is advice asked for?
+    pub fn advises(&self) -> bool {
+        self.advises
     }
 
     pub fn error(&mut self, span: Span, message: impl Into<String>) {

@@ -6,7 +6,7 @@
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
 
-use oracle::Random;
+use oracle::{Random, RandomWord};
 use sass::{Isa, WORD_BYTES, decode, parse_at};
 use std::collections::BTreeMap;
 use std::{env, process};
@@ -97,7 +97,7 @@ fn has_suffixed_number(text: &str) -> bool {
 
 /// Random words of every opcode: typical ones (most fields zero or all ones) and wild ones.
 fn probe(isa: Isa, tries: usize) -> Result<BTreeMap<u16, Opcode>, String> {
-    let mut random = Random(u64::from(isa.sm()));
+    let mut random = Random::from_state(u64::from(isa.sm()));
     let mut words = Vec::new();
     // Some words of the graphics operations ALD and AST match two classes of nvdisasm, which then gives up.
     for code in (0..1u128 << 13).filter(|code| !matches!(code & 0x1ff, 0x121 | 0x122)) {

@@ -26,7 +26,6 @@ mod exchange;
 mod kind;
 pub mod pressure;
 mod print;
-pub(crate) mod random;
 mod reduce;
 mod templates;
 

@@ -4,15 +4,16 @@
 
 use crate::{Result, shell};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A line of `cargo tree`.
 #[derive(Debug, PartialEq)]
-struct Package {
-    name: String,
-    version: String,
+pub struct Package {
+    pub name: String,
+    pub version: String,
     /// Where it is from, if not from crates.io: a folder, or the address of a repository.
     source: Option<String>,
-    licence: String,
+    pub licence: String,
 }
 
 pub fn check() -> Result<()> {
@@ -27,9 +28,13 @@ pub fn check() -> Result<()> {
 
 /// All packages that are built for the workspace, on any target.
 fn packages() -> Result<Vec<Package>> {
-    let tree = ["tree", "--locked", "--workspace", "--target=all", "--all-features", "--prefix=none"];
-    let mut command = shell::cargo(tree);
-    command.args(["--edges=normal,build,dev", "--format={p}|{l}|"]);
+    tree(shell::root(), &["--workspace", "--target=all", "--all-features", "--edges=normal,build,dev"])
+}
+
+/// What `cargo tree` lists in a folder with these words.
+pub fn tree(root: &Path, words: &[&str]) -> Result<Vec<Package>> {
+    let mut command = shell::cargo(["tree", "--locked", "--prefix=none", "--format={p}|{l}|"]);
+    command.args(words).current_dir(root);
     let output = shell::capture(&mut command)?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());

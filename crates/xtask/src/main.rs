@@ -22,7 +22,9 @@ mod ops;
 mod pressure;
 mod probe;
 mod probe_latency;
+mod readme;
 mod reference;
+mod release;
 mod setup;
 mod shell;
 mod test;
@@ -112,6 +114,10 @@ cargo xtask <task>
       --fresh                    put it in place of the table: after a unit was split
   wheel                          the Python package: built, installed into a fresh environment, tested there
       --release                  as for people (default: as tests are built)
+  release                        what people install: static command, Debian package, wheel, checksums, lists of parts
+      --twice                    a commit built in two folders: the same bytes
+      --commit REV               which one (default: the last)
+  readme                         the commands of README.md, as they are printed
   gpu-bundle DIR                 a folder that runs all kernels with run lines on any machine with the CUDA driver
   ops-bundle DIR                 a folder that records what a GPU does with each instruction, in ptxas's code and in ours
   record-ops DIR                 records that on this machine; DIR has the cubins, and gets the recording
@@ -152,6 +158,8 @@ fn dispatch() -> Result<()> {
         "probe-latency" => probe_latency::run(arguments),
         "tuned" => tuned::run(),
         "wheel" => wheel::run(arguments),
+        "release" => release::run(arguments),
+        "readme" => readme::run(),
         "gpu-bundle" => bundle::run(arguments),
         "ops-bundle" => ops::bundle(arguments),
         "record-ops" => ops::record(arguments),

@@ -5,7 +5,7 @@
 //! at the end lists the steps and the task fails if one of them did.
 
 use crate::tools::Tools;
-use crate::{Result, bench, conformance, dependencies, fuzz, shell, wheel};
+use crate::{Result, bench, conformance, dependencies, fuzz, readme, shell, wheel};
 use sim::generate::Kind;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const FUZZ_OTHER_KINDS: u64 = 100;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 21] = [
+const STEPS: [Step; 22] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -32,6 +32,7 @@ const STEPS: [Step; 21] = [
     ("dependencies", dependencies::check),
     ("tests", || shell::run(&mut shell::cargo(["test", "--quiet", "--workspace"]))),
     ("wheel", || wheel::test("dev")),
+    ("readme", readme::run),
     // Before what takes more memory: it watches the most that this process ever had.
     ("fuzz: front end", || fuzz::frontend::run(FUZZ_TIME, 1)),
     ("conformance: forms", || conformance::run_part("forms", &Default::default())),

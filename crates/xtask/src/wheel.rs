@@ -30,14 +30,21 @@ pub fn test(profile: &str) -> Result<()> {
     maturin.args(["-m", "maturin", "build", "--quiet", "--locked", "--profile", profile, "--out"]);
     shell::run(maturin.arg(&wheels).current_dir(&package))?;
     let wheel = shell::files_below(&wheels, "whl")?.pop().ok_or("maturin made no wheel")?;
-    let python = fresh_environment(&shell::target_dir().join("wheel-env"))?;
-    let install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"];
-    shell::run(Command::new(&python).args(install).arg(&wheel))?;
-    // Elsewhere than in the package's folder, so that what is tested is what is installed.
-    let pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider"];
-    shell::run(Command::new(&python).args(pytest).arg(package.join("tests")).current_dir(&wheels))?;
+    try_out(&wheel)?;
     println!("{}", wheel.display());
     Ok(())
+}
+
+/// Installs a wheel into a fresh environment, and runs the package's tests there.
+pub fn try_out(wheel: &Path) -> Result<()> {
+    let package = shell::root().join("crates/python");
+    let python = fresh_environment(&shell::target_dir().join("wheel-env"))?;
+    let install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"];
+    shell::run(Command::new(&python).args(install).arg(wheel))?;
+    // Elsewhere than in the package's folder, so that what is tested is what is installed.
+    let elsewhere = wheel.parent().unwrap_or(wheel);
+    let pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider"];
+    shell::run(Command::new(&python).args(pytest).arg(package.join("tests")).current_dir(elsewhere))
 }
 
 /// An environment without packages but those that the tests import; returns its Python.

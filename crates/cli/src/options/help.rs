@@ -1,6 +1,7 @@
 //! Texts for people: `--help`, `--version`, `--list-version`, `--help-tune`.
 
 use super::parse::Given;
+use super::ptxas_help;
 use super::table::{Effect, Group, Id, Kind, OPTIONS, Row};
 use ptx::Version;
 use sassafras::{Knob, Tuning};
@@ -9,7 +10,7 @@ use std::fmt::Write;
 /// The release that we stand in for. Triton looks for `release M.m`, XLA for `VM.m.p` as a word.
 const STANDS_IN_FOR: &str = "Stands in for ptxas of the Cuda compilation tools, release 13.0, V13.0.88";
 
-const GROUPS: &[(Group, &str)] = &[
+pub const GROUPS: &[(Group, &str)] = &[
     (Group::Files, "Files and machine"),
     (Group::Code, "Code"),
     (Group::Registers, "Registers"),
@@ -22,8 +23,11 @@ const GROUPS: &[(Group, &str)] = &[
 
 /// What the command line wants to know instead of a cubin. Help goes first, and answers a command line without input; it
 /// lists the commands beside compiling, too.
-pub fn requested(given: &Given, commands: &str) -> Option<String> {
+///
+/// `commands` is `None` if the command is called ptxas: then the text is laid out as ptxas's.
+pub fn requested(given: &Given, commands: Option<&str>) -> Option<String> {
     let has_input = !given.inputs.is_empty() || given.has(Id::InputStrings);
+    let help = |commands: Option<&str>| commands.map_or_else(ptxas_help::text, help);
     match () {
         _ if given.has(Id::Help) => Some(help(commands)),
         _ if given.has(Id::HelpPasses) => Some(sassafras::help_passes()),
@@ -78,7 +82,8 @@ fn help(commands: &str) -> String {
             option(&mut text, row, mark, row.help);
         }
     }
-    text += "\n`sassafras help options` lists the options that ptxas does not document, too.\n";
+    text += "\n`sassafras help options` lists the options that ptxas does not document, too.\n\
+             Messages have codes: `sassafras explain E0301` explains one, `sassafras help messages` lists them.\n";
     text
 }
 

@@ -7,14 +7,17 @@ mod arch;
 pub mod help;
 mod number;
 mod parse;
+mod ptxas_help;
 mod rules;
 mod table;
+mod values;
 mod words;
 
 pub use arch::Arch;
 pub use parse::{Given, parse};
 pub use rules::{check, check_for_compilation, check_for_module, is_debugged};
-pub use table::{Effect, Id, OPTIONS};
+pub use table::{Effect, Group, Id, OPTIONS, Row};
+pub use values::machines;
 
 use sassafras::CacheRule;
 

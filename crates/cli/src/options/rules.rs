@@ -61,7 +61,9 @@ impl Given {
 fn passes(given: &Given, log: &mut Log) -> Result<(), Stop> {
     let dumped = given.word(Id::DumpIr).filter(|name| !matches!(*name, "" | "all"));
     if let Some(name) = dumped.filter(|name| !sassafras::is_pass(name)) {
-        return Err(log.fatal(&format!("There is no pass '{name}'")));
+        let near = ptx::advice::nearest(name, sassafras::pass_names());
+        let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+        return Err(log.fatal(&format!("There is no pass '{name}'{near}")));
     }
     given.disabled_passes().map(drop).map_err(|message| log.fatal(&message))
 }

@@ -160,7 +160,7 @@ options! {
     Version "version" "V" Kind::Flag, Information, Done, "", "whose version this is and whose it stands in for";
     ListVersion "list-version" "version-ls" Kind::Flag, Information, Done, "", "the PTX versions that are accepted";
 
-    Diagnostics "diagnostics" "" Kind::OneOf(|word| matches!(word, "rich" | "ptxas")), Own, Done, "rich", "errors with the source line and help";
+    Diagnostics "diagnostics" "" Kind::OneOf(|word| matches!(word, "ptxas" | "rich" | "json")), Own, Done, "ptxas|rich|json", "rich: messages with the source line, a code and help (the default on a terminal); json: one object a line";
     Verify "verify" "" Kind::Flag, Own, Done, "", "check the IR after every pass";
     DumpIr "dump-ir" "" Kind::Optional, Own, Done, "PASS", "print the IR after PASS, or after each";
     DisablePass "disable-pass" "" Kind::List, Own, Done, "PASS,...", "leave out passes that correct code does not need";

@@ -1,5 +1,6 @@
 //! Broken input never makes the reader panic, whatever is broken; what it accepts, the writer takes or refuses.
 
+use random::Random;
 use std::time::{Duration, Instant};
 
 use cubin::inspect::CubinReport;
@@ -10,22 +11,6 @@ use cubin::{Binding, Object, Target, fatbin, inspect, line};
 fn time() -> Duration {
     let seconds = std::env::var("CUBIN_FUZZ_SECONDS").ok();
     Duration::from_secs(seconds.map_or(5, |seconds| seconds.parse().expect("a number of seconds")))
-}
-
-/// Marsaglia's xorshift64: the same sequence on every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -114,7 +99,7 @@ fn overwrite(bytes: &mut [u8], at: usize, random: &mut Random) {
 #[test]
 fn broken_files_never_panic() {
     let seeds = seeds();
-    let mut random = Random(0x5a55_af12_0f0a_0501);
+    let mut random = Random::new(0x5a55_af12_0f0a_0501);
     let start = Instant::now();
     let (mut accepted, mut refused, mut rewritten) = (0u32, 0u32, 0u32);
     let time = time();
@@ -181,7 +166,7 @@ fn broken_fat_binaries_and_line_tables_never_panic() {
     let sequence =
         line::Sequence { rows: vec![row(0, 3), row(16, 7), row(512, 1)], end: 640, ..Default::default() };
     let (table, _) = line::LineTable { sequences: vec![sequence], ..Default::default() }.write();
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let (mut accepted, mut refused) = (0u32, 0u32);
     for _ in 0..20_000 {
         let mut bytes = fat.clone();
@@ -205,7 +190,7 @@ fn broken_fat_binaries_and_line_tables_never_panic() {
 
 #[test]
 fn random_bytes_never_panic() {
-    let mut random = Random(77);
+    let mut random = Random::new(77);
     for length in 0..2000 {
         let mut bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
         assert!(Object::read(&bytes).is_err());

@@ -3,6 +3,8 @@
 //! A value is a `u64`. Integers are kept extended to 64 bits by their own signedness, floats as their bits in
 //! the low end, so that equal values of a type are equal numbers (but for NaNs and the two zeros).
 
+pub use random::splitmix64;
+
 /// The type of a scalar or of a buffer's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
@@ -301,15 +303,6 @@ fn ordered<T: PartialOrd>(relation: Relation, a: T, b: T) -> bool {
         Relation::Gt => a > b,
         Relation::Ge => a >= b,
     }
-}
-
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the generator's
-/// state is a counter, so that element `index` needs none of the elements before it.
-pub fn splitmix64(seed: u64, index: u64) -> u64 {
-    let mut word = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
 }
 
 #[cfg(test)]

@@ -2,29 +2,20 @@
 //! directed rounding with exact doubles elsewhere.
 
 use super::*;
+use random::Random;
 
-/// A small generator; the sequence is the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        self.0 ^ self.0 >> 29
-    }
-
-    /// Bits of a float: any, or near others in size, or special.
-    fn float(&mut self, format: Format) -> u64 {
-        let bits = self.next() & (format.sign_bit() << 1).wrapping_sub(1);
-        let specials = [0, 1, format.one(), format.largest(), format.infinity(), format.nan];
-        match self.next() % 8 {
-            0 => specials[(self.next() % 6) as usize] | bits & format.sign_bit(),
-            1 => bits & (format.sign_bit() | ((1 << format.mantissa) - 1)),
-            2 | 3 => {
-                let near = format.one() + ((self.next() % 16) << format.mantissa);
-                bits & (format.sign_bit() | ((1 << format.mantissa) - 1)) | near
-            }
-            _ => bits,
+/// Bits of a float: any, or near others in size, or special.
+fn float(random: &mut Random, format: Format) -> u64 {
+    let bits = random.next() & (format.sign_bit() << 1).wrapping_sub(1);
+    let specials = [0, 1, format.one(), format.largest(), format.infinity(), format.nan];
+    match random.next() % 8 {
+        0 => specials[(random.next() % 6) as usize] | bits & format.sign_bit(),
+        1 => bits & (format.sign_bit() | ((1 << format.mantissa) - 1)),
+        2 | 3 => {
+            let near = format.one() + ((random.next() % 16) << format.mantissa);
+            bits & (format.sign_bit() | ((1 << format.mantissa) - 1)) | near
         }
+        _ => bits,
     }
 }
 
@@ -35,10 +26,10 @@ fn same32(got: u64, expected: f32, what: &str) {
 
 #[test]
 fn f32_nearest_as_the_host() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let flow = Flow::NEAREST;
     for _ in 0..300_000 {
-        let [a, b, c] = [0; 3].map(|_| random.float(F32));
+        let [a, b, c] = [0; 3].map(|_| float(&mut random, F32));
         let [x, y, z] = [a, b, c].map(|bits| f32::from_bits(bits as u32));
         same32(add(F32, flow, a, b), x + y, &format!("{x:e} + {y:e}"));
         same32(sub(F32, flow, a, b), x - y, &format!("{x:e} - {y:e}"));
@@ -62,10 +53,10 @@ fn same64(got: u64, expected: f64, what: &str) {
 
 #[test]
 fn f64_nearest_as_the_host() {
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let flow = Flow::NEAREST;
     for _ in 0..300_000 {
-        let [a, b, c] = [0; 3].map(|_| random.float(F64));
+        let [a, b, c] = [0; 3].map(|_| float(&mut random, F64));
         let [x, y, z] = [a, b, c].map(f64::from_bits);
         same64(add(F64, flow, a, b), x + y, &format!("{x:e} + {y:e}"));
         same64(mul(F64, flow, a, b), x * y, &format!("{x:e} * {y:e}"));
@@ -130,11 +121,11 @@ fn check_directed(format: Format, rounding: Rounding, real: f64, got: u64) {
 /// Products of f32 are exact in f64; sums of f16 and bf16 within a range are too.
 #[test]
 fn directed_roundings_by_definition() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let directed = [Rounding::Down, Rounding::Up, Rounding::Zero];
     for format in [F16, BF16, F32] {
         for _ in 0..100_000 {
-            let [a, b] = [0; 2].map(|_| random.float(format));
+            let [a, b] = [0; 2].map(|_| float(&mut random, format));
             if [a, b].iter().any(|x| format.is_nan(*x) || format.is_infinite(*x)) {
                 continue;
             }
@@ -158,8 +149,8 @@ fn directed_roundings_by_definition() {
 /// result's neighbours are not nearer.
 #[test]
 fn half_precision_all_values() {
-    let mut random = Random(4);
-    let others: Vec<u64> = (0..24).map(|_| random.float(F16)).collect();
+    let mut random = Random::new(4);
+    let others: Vec<u64> = (0..24).map(|_| float(&mut random, F16)).collect();
     for a in 0..=0xffffu64 {
         for &b in &others {
             if [a, b].iter().any(|x| F16.is_nan(*x) || F16.is_infinite(*x)) {
@@ -267,9 +258,9 @@ fn minima_and_maxima() {
 #[test]
 fn comparisons_as_the_host() {
     use Compare::*;
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for _ in 0..100_000 {
-        let [a, b] = [0; 2].map(|_| random.float(F32));
+        let [a, b] = [0; 2].map(|_| float(&mut random, F32));
         let (x, y) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
         let holds = |compare: Compare| compare.holds(ordering(F32, false, a, b));
         let unordered = x.is_nan() || y.is_nan();

@@ -5,6 +5,7 @@ use super::*;
 use crate::eval;
 use crate::function::{Edge, File};
 use crate::parse::parse;
+use random::Random;
 use std::collections::BTreeMap;
 
 /// The analysis of a function's text.
@@ -116,29 +117,13 @@ fn blocks_after_yield_are_divergent() {
     assert_eq!(divergent(&all, &[0, 1, 2]), [1, 2]);
 }
 
-/// A small generator of numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n
-    }
-
-    fn one<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-}
-
 const BLOCKS: usize = 9;
 const RZ: Arg = Arg::Zero(File::R);
 
 /// Any graph of blocks, each with two parameters of its own. It uses these, what it computes, and what the first block
 /// has: the index of the thread, that of the block, a constant.
 fn program(seed: u64) -> Function {
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(seed);
     let mut f = Function::new("t");
     let blocks: Vec<Block> = (0..BLOCKS).map(|_| f.block()).collect();
     let mut known = Vec::new();
@@ -157,25 +142,25 @@ fn program(seed: u64) -> Function {
         for _ in 0..random.below(3) {
             let result = f.value(File::R, 1);
             let number = Arg::Imm(random.below(4) as i64);
-            let other = random.one(&values).into();
-            let args = [random.one(&values).into(), random.one(&[number, other]), RZ];
+            let other = random.pick(&values).into();
+            let args = [random.pick(&values).into(), random.pick(&[number, other]), RZ];
             f.append(block, InstData::new(Op::Machine(sass::Op::IADD3), &[result], &args));
             values.push(result);
         }
         let edge = |random: &mut Random| {
             let to = 1 + random.below(BLOCKS - 1);
-            Edge { to: blocks[to], args: vec![random.one(&values), random.one(&values)] }
+            Edge { to: blocks[to], args: vec![random.pick(&values), random.pick(&values)] }
         };
         let (yes, no) = (edge(&mut random), edge(&mut random));
         let predicate = f.value(File::P, 1);
         let args =
-            [Arg::True(true), random.one(&values).into(), Arg::Imm(random.below(6) as i64), Arg::True(true)];
+            [Arg::True(true), random.pick(&values).into(), Arg::Imm(random.below(6) as i64), Arg::True(true)];
         f.blocks[block].end = match random.below(8) {
             0 if at > 0 => Terminator::Exit,
             1 | 2 => Terminator::Jump(yes),
             _ => {
                 let mut test = InstData::new(Op::Machine(sass::Op::ISETP), &[predicate], &args);
-                test.modifiers = [random.one(&[M::LT, M::EQ, M::NE]), M::AND].into_iter().collect();
+                test.modifiers = [random.pick(&[M::LT, M::EQ, M::NE]), M::AND].into_iter().collect();
                 f.append(block, test);
                 Terminator::Branch { predicate, negated: false, uniform: false, yes, no }
             }

@@ -38,6 +38,7 @@ fn each(arg: Arg, format: Format, count: u32) -> u64 {
 mod tests {
     use super::super::eval;
     use super::*;
+    use random::Random;
     use sass::signs::number;
     use sass::{FORMS, Form, Kind, M, Mod, Role, Slot};
 
@@ -60,33 +61,20 @@ mod tests {
         0xff81_7f81_8000_0001,
     ];
 
-    struct Random(u64);
-
-    impl Random {
-        fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            self.0 ^ self.0 >> 29
-        }
-
-        fn one<T: Copy>(&mut self, all: &[T]) -> T {
-            all[(self.next() >> 20) as usize % all.len()]
-        }
-
-        fn bits(&mut self) -> u64 {
-            if self.next() >> 40 & 1 == 0 { self.one(&EDGES) } else { self.next() }
-        }
+    fn bits(random: &mut Random) -> u64 {
+        if random.chance(50) { random.pick(&EDGES) } else { random.next() }
     }
 
     fn argument(form: &Form, index: usize, slot: &Slot, random: &mut Random) -> Arg {
         let wide = slot.words.count == 2;
         let bits = match slot.kind {
             Kind::P | Kind::V => random.next() >> 40 & 1,
-            Kind::R | Kind::U if wide => random.bits(),
-            Kind::R | Kind::U => random.bits() & 0xffff_ffff,
-            _ => random.bits() & (u64::MAX >> (64 - slot.at.width().clamp(1, 32))),
+            Kind::R | Kind::U if wide => bits(random),
+            Kind::R | Kind::U => bits(random) & 0xffff_ffff,
+            _ => bits(random) & (u64::MAX >> (64 - slot.at.width().clamp(1, 32))),
         };
         let part = form.mods.iter().find_map(|m| match m {
-            Mod::Field { values, slot: Some(of), .. } if *of == index => Some(random.one(values).0),
+            Mod::Field { values, slot: Some(of), .. } if *of == index => Some(random.pick(values).0),
             _ => None,
         });
         Arg::wide(bits).part(part.filter(|p| *p != M::Undefined).unwrap_or(M::Empty))
@@ -96,14 +84,14 @@ mod tests {
     /// modifiers, for each operand that has signs.
     #[test]
     fn signs_are_what_they_are_for_the_number() {
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let (mut checked, mut forms) = (0, 0);
         for form in &FORMS[..] {
             let sources: Vec<(usize, &Slot)> =
                 form.slots.iter().enumerate().filter(|(_, s)| s.role == Role::Use).collect();
             let mut understood = false;
             for _ in 0..200 {
-                let modifiers = form.choose_modifiers(|values| random.one(values).0);
+                let modifiers = form.choose_modifiers(|values| random.pick(values).0);
                 let Some(modifiers) = modifiers else { continue };
                 let args: Vec<Arg> =
                     sources.iter().map(|(index, slot)| argument(form, *index, slot, &mut random)).collect();

@@ -49,8 +49,12 @@ pub fn module(
         sm: options.target.sm(),
         accelerated: options.target.suffix() == ptx::target::Suffix::Arch,
     };
-    let tool =
-        Tool { name: "sassafras".into(), command_line: options.command_line.clone(), ..Tool::default() };
+    let tool = Tool {
+        name: "sassafras".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        command_line: options.command_line.clone(),
+        ..Tool::default()
+    };
     let module = Module {
         linkage: match (options.relocatable, options.tools_patch) {
             (true, _) => Linkage::Relocatable,

@@ -7,9 +7,9 @@ mod patterns;
 
 use super::class::Class;
 use super::derived::Derived;
-use super::random::Random;
 use super::templates::{self, Piece};
 use super::{ARGUMENTS, Choice, Guard, Kind, Program, RESULTS, Statement, Style, Trips};
+use random::Random;
 use std::ops::Range;
 
 /// Loops inside of each other.

@@ -1,6 +1,6 @@
 //! The classes of registers that programs have, and values that are worth trying in them.
 
-use super::random::Random;
+use random::Random;
 
 /// What a register holds. Integers and floats of one width are apart, so that bits of a NaN never get into integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

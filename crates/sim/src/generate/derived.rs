@@ -7,7 +7,7 @@
 //!   and all bits of the result are certain.
 
 use super::class::Class;
-use super::random::Random;
+use random::Random;
 
 /// Most steps of one operand.
 const STEPS: usize = 3;

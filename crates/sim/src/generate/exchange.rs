@@ -14,8 +14,8 @@
 
 use super::class::Class;
 use super::print::{Here, Printer};
-use super::random::Random;
 use super::{Guard, Statement};
+use random::Random;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

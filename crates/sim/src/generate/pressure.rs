@@ -4,7 +4,7 @@
 //! one word, and then stores each together with that word: none can be forgotten, or loaded later than the mixing.
 //! What it mixes in between is a matter of the [`Shape`].
 
-use super::random::Random;
+use random::Random;
 use std::fmt::Write;
 
 /// The kernel's name.

@@ -19,9 +19,9 @@
 use super::class::{self, CLASSES, Class};
 use super::derived::{self, Base, bits_class};
 use super::exchange::{self, State, Tracker};
-use super::random::Random;
 use super::templates::{self, Piece, Template};
 use super::{ARGUMENTS, Choice, Derived, Guard, Kind, Program, RESULTS, Statement, Style, Trips};
+use random::Random;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

@@ -29,8 +29,8 @@
 //! surfaces and textures (they see memory as it is), the difference between the fences `.sc` and `.acq_rel`, and
 //! scopes between block and device.
 
-use crate::generate::random::Random;
 use crate::memory::Global;
+use random::Random;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Bytes of a word of the log.

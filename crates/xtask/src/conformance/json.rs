@@ -1,5 +1,5 @@
 //! Reads the JSON of the data files: objects, arrays and strings. Other values are errors, for no data file
-//! has them.
+//! has them. That is less than what a crate for it would bring; JSON is written by `cubin::json`.
 
 use crate::Result;
 

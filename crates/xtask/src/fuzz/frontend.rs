@@ -7,6 +7,7 @@
 
 use crate::frontend::Reprinted;
 use crate::{Result, shell};
+pub(super) use random::Random;
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -209,20 +210,4 @@ pub(super) fn peak_memory() -> Result<u64> {
         status.lines().find_map(|l| l.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kilobytes << 10)
-}
-
-/// xorshift64*: the same on every machine.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(super) fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as usize) % n.max(1)
-    }
 }
