@@ -15,6 +15,7 @@ mod compile;
 mod disasm;
 mod doubles;
 mod entries;
+mod explain;
 mod inputs;
 mod inspect;
 mod jobs;

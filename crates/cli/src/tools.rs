@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::log::FAILED;
-use crate::{disasm, inspect, opt, options, run, verify};
+use crate::{disasm, explain, inspect, opt, options, run, verify};
 use std::io::Write;
 
 struct Tool {
@@ -42,6 +42,12 @@ const TOOLS: &[Tool] = &[
         about: "run kernels of a PTX file or a cubin, without a GPU",
         usage: run::USAGE,
         run: run::run,
+    },
+    Tool {
+        name: "explain",
+        about: "write a page that shows what becomes of a PTX file",
+        usage: explain::USAGE,
+        run: |w| explain::explain(w).map(Answer::from),
     },
     Tool {
         name: "opt",

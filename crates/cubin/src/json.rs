@@ -1,24 +1,65 @@
-//! JSON output: values that print themselves, keys in the order given.
+//! JSON output: values that print themselves, keys in the order given: indented (`Display`) or in one line
+//! ([`Json::compact`]).
 
 use std::fmt::Write;
 
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Json {
+    /// `null`
     Null,
+    /// `true`, `false`
     Bool(bool),
+    /// A number that has no sign.
     Number(u64),
+    /// A number.
     Signed(i64),
+    /// A string.
     Text(String),
+    /// An array.
     List(Vec<Json>),
+    /// An object.
     Object(Vec<(&'static str, Json)>),
 }
 
 impl Json {
+    /// A string.
     pub fn text(text: impl Into<String>) -> Json {
         Json::Text(text.into())
     }
 
+    /// An array of what `json` makes of each item.
     pub fn list<T>(items: &[T], json: impl Fn(&T) -> Json) -> Json {
         Json::List(items.iter().map(json).collect())
+    }
+
+    /// The value in one line without blanks.
+    pub fn compact(&self) -> String {
+        let mut out = String::new();
+        self.write_compact(&mut out);
+        out
+    }
+
+    fn write_compact(&self, out: &mut String) {
+        match self {
+            Json::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    out.push(if index == 0 { '[' } else { ',' });
+                    item.write_compact(out);
+                }
+                out.push_str(if items.is_empty() { "[]" } else { "]" });
+            }
+            Json::Object(fields) => {
+                for (index, (key, value)) in fields.iter().enumerate() {
+                    out.push(if index == 0 { '{' } else { ',' });
+                    write_text(out, key);
+                    out.push(':');
+                    value.write_compact(out);
+                }
+                out.push_str(if fields.is_empty() { "{}" } else { "}" });
+            }
+            single => single.write(out, 0),
+        }
     }
 
     fn write(&self, out: &mut String, depth: usize) {

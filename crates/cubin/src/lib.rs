@@ -11,7 +11,7 @@ mod error;
 pub mod fatbin;
 mod frame;
 pub mod inspect;
-mod json;
+pub mod json;
 pub mod line;
 pub mod module;
 mod names;
