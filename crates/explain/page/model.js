@@ -16,7 +16,7 @@ const GROUP_OF = new Map(Object.entries(GROUPS).flatMap(([group, units]) => unit
 /** The groups with what they are called. */
 export const GROUP_NAMES = {
     integer: "integer, logic",
-    float: "floating point",
+    float: "FMA pipe, float",
     tensor: "matrix",
     memory: "memory",
     uniform: "uniform, special",
@@ -58,6 +58,11 @@ export class Code {
     /** `.L_0040` for an instruction that a branch leads to, else nothing. */
     labels() {
         return new Set(this.target.filter((to) => to >= 0));
+    }
+
+    /** `ptxas V13.0.88`, `sassafras 0.1.0` */
+    get maker() {
+        return this.tool.replace(/Cuda compilation tools, release [\d.]+, /, "");
     }
 
     address(index) {

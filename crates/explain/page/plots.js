@@ -29,10 +29,7 @@ export class Overview {
         this.canvas = canvas;
         this.list = list;
         const go = (event) => {
-            const { scrollHeight, clientHeight } = list.root;
-            const share = event.offsetY / this.scale;
-            list.root.scrollTop = share * ROW - clientHeight / 2;
-            if (scrollHeight <= clientHeight) list.root.scrollTop = 0;
+            list.root.scrollTop = (event.offsetY / this.scale) * ROW - list.root.clientHeight / 2;
         };
         canvas.addEventListener("pointerdown", (event) => {
             canvas.setPointerCapture(event.pointerId);
@@ -54,7 +51,7 @@ export class Overview {
         const color = palette(this.canvas);
         const used = this.code.used || 1;
         // Pixels of an instruction: short code is as long as its rows.
-        const scale = (this.scale = Math.min(ROW, height / Math.max(this.code.length, 1)));
+        const scale = (this.scale = Math.min(ROW, height / used));
         const most = Math.max(this.code.most, 1);
         const plot = width - 6;
         context.fillStyle = color("plot-soft");
@@ -74,6 +71,7 @@ export class Overview {
         context.fillStyle = color("accent");
         for (const i of linked) context.fillRect(0, i * scale, width, Math.max(2, Math.min(scale, 3)));
         const { scrollTop, clientHeight } = this.list.root;
+        if (this.list.root.scrollHeight <= clientHeight) return;
         context.strokeStyle = color("faint");
         const top = (scrollTop / ROW) * scale;
         context.strokeRect(0.5, top + 0.5, width - 1, Math.min(height - top, (clientHeight / ROW) * scale) - 1);

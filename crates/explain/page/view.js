@@ -87,6 +87,7 @@ class View {
         const { func } = this;
         const hasCompare = this.functions.some((f) => f.compare);
         this.$(`[data-toggle=compare]`).hidden = !hasCompare;
+        if (hasCompare) this.$(`[data-toggle=compare]`).textContent = (this.functions.find((f) => f.compare).compare.maker).split(" ")[0];
         // Two codes beside each other take the place of the passes until these are asked for.
         if (hasCompare && !this.compared) this.#toggle("ir", false);
         this.compared = hasCompare;
@@ -96,7 +97,7 @@ class View {
         this.panes.compare.set(func?.compare, func);
         this.use = { threads: this.use.chosen ? this.use.threads : null, dynamic: this.use.dynamic, chosen: this.use.chosen };
         this.timeline.set(func?.code);
-        if (func) this.panes.ptx.list.show([func.lines[0] - 1]);
+        if (func && !this.host.keeps) this.panes.ptx.list.root.scrollTop = Math.max(0, func.lines[0] - 2) * ROW;
         this.#chips();
         this.#occupancy();
         this.panes.sass.picked = -1;
@@ -281,7 +282,7 @@ class View {
 
     /** The panes that are shown share the width by their weights. */
     #columns() {
-        const weights = { source: 0.8, ptx: 1, ir: 1.35, sass: 1.55, compare: 1.55 };
+        const weights = { source: 0.8, ptx: 0.85, ir: 1.15, sass: 1.6, compare: 1.6 };
         const shown = [...this.root.querySelectorAll("[data-pane]")].filter((pane) => !pane.hidden);
         for (const pane of shown) pane.style.flex = `${pane.dataset.weight ?? weights[pane.dataset.pane]} 1 0`;
         for (const bar of this.root.querySelectorAll(".splitter")) {
@@ -419,7 +420,7 @@ class View {
             <p class="big"><b>${percent(result.share)}</b> ${result.warps} of ${result.most} warps, ${result.blocks} ${result.blocks === 1 ? "block" : "blocks"} of an SM</p>
             <table class="limits-table"><tr><th>limited by</th><th></th><th></th><th>blocks</th></tr>${Object.entries(result.limits).map(row).join("")}</table>
             ${occupancyPlot(machine, use)}
-            ${theirs ? `<p>${escape(func.compare.tool)}: ${other} registers, ${percent(theirs.share)}</p>` : ""}
+            ${theirs ? `<p>${escape(func.compare.maker)}: ${other} registers, ${percent(theirs.share)}</p>` : ""}
             <p class="dim">${fewer ?? "More warps do not fit with fewer registers alone."}</p>`;
         if (keep) {
             card.querySelector(".result").innerHTML = body;
@@ -544,7 +545,7 @@ class SourcePane extends Pane {
     }
 
     setText(text) {
-        this.rows = text.replace(/\n$/, "").split("\n").map((line) => line.replaceAll("\t", "    "));
+        this.rows = text.replace(/\n$/, "").split("\n");
         this.list.reset(this.rows.length, longest(this.rows));
     }
 
@@ -571,7 +572,7 @@ class SourcePane extends Pane {
     }
 
     render(index) {
-        return `<span class="no">${index + 1}</span>${highlight(this.rows[index], this.language, this.view.query)}`;
+        return `<span class="no">${index + 1}</span><span class="code">${highlight(this.rows[index], this.language, this.view.query)}</span>`;
     }
 }
 
@@ -703,7 +704,7 @@ class PassPane extends Pane {
     render(index) {
         const { kind, text, folded } = this.rows[index];
         if (folded) return `<span class="sign"></span>${folded} lines`;
-        return `<span class="sign">${kind === "-" ? "−" : kind}</span>${highlight(text, "ir", this.view.query)}`;
+        return `<span class="sign">${kind === "-" ? "−" : kind}</span><span class="code">${highlight(text, "ir", this.view.query)}</span>`;
     }
 }
 
@@ -720,17 +721,17 @@ class SassPane extends Pane {
         this.func = func;
         this.labels = code?.labels() ?? new Set();
         this.digits = String(code?.most ?? 0).length;
-        this.list.reset(code?.length ?? 0, code ? longest(code.text) : 0);
+        this.list.reset(code ? code.used + (code.used < code.length) : 0, code ? longest(code.text) : 0);
         this.list.root.scrollTop = 0;
         this.overview.set(code);
-        const title = this.name === "sass" ? "SASS" : code?.tool ?? "";
-        this.$(".title").textContent = title;
+        const title = code?.maker ?? "";
+        this.$(".title").textContent = this.name === "sass" && !func?.compare ? "SASS" : title;
         const other = this.name === "compare" ? func?.code : func?.compare;
         this.$(".facts").innerHTML = code ? facts(code, other) : "";
     }
 
     texts() {
-        return this.code?.text ?? [];
+        return this.code?.text.slice(0, this.code.used) ?? [];
     }
 
     linesOf(index) {
@@ -756,7 +757,7 @@ class SassPane extends Pane {
     }
 
     pick(index) {
-        if (index < 0) return;
+        if (index < 0 || !this.code || index >= this.code.used) return;
         this.picked = this.cursor = index;
         this.view.select(this.linesOf(index), this, index);
         this.list.show([index]);
@@ -783,11 +784,12 @@ class SassPane extends Pane {
     more(index) {
         const { code } = this;
         const starts = code.blockOf[index] !== code.blockOf[index - 1] && index > 0;
-        return `${index >= code.used ? "filler" : ""} ${starts ? "leader" : ""}`;
+        return starts ? "leader" : "";
     }
 
     render(index) {
         const { code } = this;
+        if (index >= code.used) return `<span class="rest">${code.length - code.used} more fill the section</span>`;
         const [stall, yields, write, read] = code.control[index];
         const live = code.live[index][0];
         const board = (number, word) => (number < 0 ? `<b class="none">·</b>` : `<b class="sb" style="--c:var(--sb${number})" title="raises SB${number} ${word}">${number}</b>`);
@@ -802,7 +804,7 @@ class SassPane extends Pane {
             `<span class="boards">${board(read, "until sources are read")}${board(write, "until results are there")}</span>` +
             `<span class="yield">${yields ? "Y" : ""}</span>` +
             `<span class="stall s${Math.min(stall, 15)}"><i style="width:${Math.min(stall, 15) * 1.6}px"></i>${stall}</span>` +
-            `<svg class="lanes" width="45" height="${ROW}">${this.#lanes(index)}</svg>` +
+            `<svg class="lanes" width="42" height="${ROW}">${this.#lanes(index)}</svg>` +
             `<span class="text u-${groupOf(code.unit[index])}">${highlight(code.text[index], "sass", this.view.query)}</span>` +
             `<span class="live" title="${live} live general registers before it"><i style="width:${(live / Math.max(code.most, 1)) * 100}%"></i><em>${live}</em></span>`
         );
@@ -813,7 +815,7 @@ class SassPane extends Pane {
         for (let n = 0; n < SCOREBOARDS; n++) {
             const lane = this.code.lanes[index * SCOREBOARDS + n];
             if (!lane) continue;
-            const x = 4 + n * 7.5;
+            const x = 4 + n * 6.8;
             const color = `style="stroke:var(--sb${n});fill:var(--sb${n})"`;
             if (lane & 3) svg += `<path ${color} d="M${x} ${lane & 1 ? 0 : ROW / 2}V${lane & 2 ? ROW : ROW / 2}"/>`;
             if (lane & 8) svg += `<path ${color} class="wait" d="M${x - 3} ${ROW / 2}h6"/>`;
@@ -867,7 +869,8 @@ function percent(share) {
 }
 
 function longest(texts) {
-    return texts.reduce((most, text) => Math.max(most, text.length), 0);
+    const wide = (text) => text.length + 3 * (text.split("\t").length - 1);
+    return texts.reduce((most, text) => Math.max(most, wide(text)), 0);
 }
 
 function indexOfPairs(locations) {
@@ -893,7 +896,7 @@ function frame(host) {
         `<section class="pane" data-pane="${name}"><header><span class="title">${title}</span>${head}</header>${body}</section>`;
     const splitter = `<div class="splitter" role="separator"></div>`;
     const sass = (name, title) => pane(name, title, `<span class="facts"></span>`, `
-        <div class="columns"><span class="address">addr</span><span class="waits">waits</span><span class="boards">r w</span><span class="yield"></span><span class="stall">stall</span><span class="lanes">scoreboards</span><span class="text">instruction</span><span class="live">live R</span></div>
+        <div class="columns"><span class="address">addr</span><span class="waits">waits</span><span class="boards">r w</span><span class="yield"></span><span class="stall">stall</span><span class="lanes">SB 0–5</span><span class="text">instruction</span><span class="live">live R</span></div>
         <div class="with-overview"><div class="body"></div><canvas class="overview" title="live registers of the whole function"></canvas></div>`);
     return `
     <header class="top">

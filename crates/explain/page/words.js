@@ -10,9 +10,9 @@ export function escape(text) {
 const PTX =
     /(?<comment>\/\/.*|\/\*.*?(?:\*\/|$))|(?<string>"[^"]*")|(?<register>%[\w$.]+)|(?<directive>(?<![\w\]])\.[a-z_]\w*)|(?<number>\b0[xXfFdD][0-9a-fA-F]+U?\b|(?<![\w$.])-?\d[\d.]*(?:e[-+]?\d+)?\b)|(?<label>\$L?\w+|^\s*\w+(?=:))|(?<opcode>(?<=^\s*(?:@!?%\w+\s+)?|\{\s*)[a-z]\w*(?:[.:]+\w+)*)/g;
 const SASS =
-    /(?<comment>;.*|\/\*.*?\*\/)|(?<guard>@!?U?P\d|@!?UPT|@!?PT)|(?<constant>cx?\[[^\]]*\](?:\[[^\]]*\])?)|(?<register>\b(?:UR\d+|URZ|R\d+|RZ|UP\d|UPT|P\d|PT|B\d+|SB\d|SR_[\w.]+)\b)|(?<number>(?<![\w.])-?0x[0-9a-f]+\b|(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?\b)|(?<opcode>\b[A-Z][A-Z0-9]*[A-Z0-9](?:\.[\w]+)*)/g;
+    /(?<comment>;.*|\/\*.*?\*\/)|(?<guard>@!?U?P\d|@!?UPT|@!?PT)|(?<constant>(?<!\w)cx?\[[^\]]*\](?:\[[^\]]*\])?)|(?<register>\b(?:UR\d+|URZ|R\d+|RZ|UP\d|UPT|P\d|PT|B\d+|SB\d|SR_[\w.]+)\b)|(?<number>(?<![\w.])-?0x[0-9a-f]+\b|(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?\b)|(?<opcode>\b[A-Z][A-Z0-9]*[A-Z0-9](?:\.[\w]+)*)/g;
 const IR =
-    /(?<comment>;.*|\/\*.*?\*\/)|(?<guard>@!?v\d+(?:\[[^\]]*\])*|@!?U?P\d)|(?<label>\bb\d+\b)|(?<register>\bv\d+(?:\[[\d.]+\])?|\b(?:UR\d+|URZ|R\d+|RZ|UP\d|UPT|P\d|PT|B\d+)\b)|(?<type>:(?:R|UR|P|UP|B)\d*\b)|(?<constant>c\[[^\]]*\]\[[^\]]*\])|(?<number>(?<![\w.])-?0x[0-9a-f]+\b|(?<![\w.:])-?\d+\b)|(?<opcode>\b(?:[A-Z][A-Za-z0-9]+(?:\.[\w]+)*|jump|branch(?:\.uniform)?|exit|return|function|machine)\b)/g;
+    /(?<comment>;.*|\/\*.*?\*\/)|(?<guard>@!?v\d+(?:\[[^\]]*\])*|@!?U?P\d)|(?<label>\bb\d+\b)|(?<register>\bv\d+(?:\[[\d.]+\])?|\b(?:UR\d+|URZ|R\d+|RZ|UP\d|UPT|P\d|PT|B\d+)\b)|(?<type>:(?:R|UR|P|UP|B)\d*\b)|(?<constant>(?<!\w)c\[[^\]]*\]\[[^\]]*\])|(?<number>(?<![\w.])-?0x[0-9a-f]+\b|(?<![\w.:])-?\d+\b)|(?<opcode>\b(?:[A-Z][A-Za-z0-9]+(?:\.[\w]+)*|jump|branch(?:\.uniform)?|exit|return|function|machine)\b)/g;
 const SOURCE =
     /(?<comment>\/\/.*|#.*)|(?<string>"[^"]*"|'[^']*')|(?<opcode>\b(?:for|while|if|else|return|const|int|float|double|unsigned|void|auto|template|typename|__\w+__|def|in|import|struct|bool|char|long|short)\b)|(?<number>\b\d[\w.]*\b)/g;
 const LANGUAGES = { ptx: PTX, sass: SASS, ir: IR, source: SOURCE };

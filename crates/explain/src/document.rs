@@ -204,11 +204,12 @@ fn locations(module: &Module, lines: &Lines) -> Json {
 
 /// The passes of a function, each with the edits that make its code of the code before.
 fn passes(function: &str, snapshots: &[Snapshot], lines: &Lines) -> Json {
-    let mut last: &[SnapshotLine] = &[];
+    let mut last: Vec<&SnapshotLine> = Vec::new();
     let mut all = Vec::new();
     for snapshot in snapshots.iter().filter(|snapshot| snapshot.function == function) {
-        let edits = snapshot.lines.as_ref().map_or(Json::Null, |now| edits(last, now, lines));
-        last = snapshot.lines.as_deref().unwrap_or(last);
+        let now = snapshot.lines.as_ref().map(|lines| lines.iter().filter(is_code).collect::<Vec<_>>());
+        let edits = now.as_ref().map_or(Json::Null, |now| edits(&last, now, lines));
+        last = now.unwrap_or(last);
         all.push(Json::Object(vec![
             ("name", Json::text(snapshot.pass)),
             ("about", Json::text(snapshot.about)),
@@ -219,8 +220,13 @@ fn passes(function: &str, snapshots: &[Snapshot], lines: &Lines) -> Json {
     Json::List(all)
 }
 
+/// Which values may be contracted is no code, and there is a line for each.
+fn is_code(line: &&SnapshotLine) -> bool {
+    !line.text.starts_with("  contractable ")
+}
+
 /// Edits: the first line of the old text, how many go, the lines that come, and the PTX line of each.
-fn edits(old: &[SnapshotLine], new: &[SnapshotLine], lines: &Lines) -> Json {
+fn edits(old: &[&SnapshotLine], new: &[&SnapshotLine], lines: &Lines) -> Json {
     let [before, after] = [old, new].map(|lines| lines.iter().map(|l| (&l.text, l.at)).collect::<Vec<_>>());
     let edit = |edit: &diff::Edit| {
         let new = &new[edit.new.clone()];

@@ -11,13 +11,14 @@ mod compile_forms;
 mod corpus;
 mod cubin_diff;
 mod forms;
-mod json;
+pub mod json;
 mod kernels;
 mod matrix;
 mod mistakes;
 mod modifiers;
 mod mutants;
 mod ordering;
+mod pages;
 mod reproducible;
 mod simulator;
 mod tensor_text;
@@ -26,7 +27,7 @@ mod world;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
@@ -41,10 +42,11 @@ const PARTS: [Part; 14] = [
     ("verify", verify::run),
     ("mutants", mutants::run),
     ("ordering-mutants", ordering::run),
+    ("pages", pages::run),
 ];
 
-/// Parts that need what only the command line can name: they run where they are asked for.
-const PARTS_ON_REQUEST: [Part; 1] = [("world", world::run)];
+/// Parts that need what only the command line can name, or a build of their own: they run where they are asked for.
+const PARTS_ON_REQUEST: [Part; 2] = [("playground", pages::playground), ("world", world::run)];
 
 pub struct Options {
     /// Holds `corpus/` (PTX files) and `data/` (recorded answers of ptxas). Without it, the small corpus and the

@@ -1,0 +1,231 @@
+//! The pages of `sassafras explain` and the playground, in Chromium: what a reader does, and what must come of it.
+//!
+//! Checks that need no more than the page are scripts (`pages/*.js`); each returns its checks as lines: a name, and what
+//! is wrong, if anything. Keys and the pointer are the browser's own.
+
+use super::json::Json;
+use super::{Bar, Options};
+use crate::bench::scale::shapes;
+use crate::browser::{self, Browser};
+use crate::tools::Tools;
+use crate::{Result, playground, shell};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const HELPERS: &str = include_str!("pages/helpers.js");
+const LINKS: &str = include_str!("pages/links.js");
+const LARGE: &str = include_str!("pages/large.js");
+const COMPARED: &str = include_str!("pages/compared.js");
+const PLAYGROUND: &str = include_str!("pages/playground.js");
+
+/// PTX instructions of the large kernel: it becomes 5,000 of the machine.
+const LARGE_SIZE: usize = 3500;
+
+struct Checks {
+    passed: usize,
+    all: usize,
+}
+
+impl Checks {
+    fn add(&mut self, page: &str, name: &str, wrong: &str) {
+        self.all += 1;
+        self.passed += usize::from(wrong.is_empty());
+        if !wrong.is_empty() {
+            println!("{page}: {name}: {wrong}");
+        }
+    }
+
+    /// Runs the checks of a script.
+    fn script(&mut self, browser: &mut Browser, page: &str, script: &str) -> Result<()> {
+        let answer =
+            browser.script(&format!("(async () => {{ {HELPERS}\n{script}\n return report(); }})()"))?;
+        for line in Json::parse(&answer)?.array()? {
+            let (name, wrong) = line.str()?.split_once('\t').ok_or("a check without a name")?;
+            self.add(page, name, wrong);
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, browser: &mut Browser, page: &str, name: &str, expression: &str) -> Result<()> {
+        let wrong = match browser.wait(expression) {
+            Ok(()) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        self.add(page, name, &wrong);
+        Ok(())
+    }
+
+    fn bar(self, what: &'static str) -> Bar {
+        Bar { what, equal: self.passed, all: self.all, percent: 100 }
+    }
+}
+
+/// `sassafras explain`, built and run as people run it.
+pub fn run(options: &Options) -> Result<Vec<Bar>> {
+    browser::find()?;
+    let folder = shell::target_dir().join("pages");
+    shell::create_dir(&folder)?;
+    let root = shell::root();
+    let matmul = root.join("crates/ptx/tests/corpus/triton/matmul_k_1.ptx");
+    let large = folder.join("large.ptx");
+    let straight = shapes::ALL.iter().find(|shape| shape.name == "straight").ok_or("no such shape")?;
+    shell::write(&large, shapes::module(straight, LARGE_SIZE))?;
+    let theirs = folder.join("theirs.cubin");
+    let mut ptxas = Tools::find()?.command("ptxas");
+    shell::run(ptxas.args(["-arch=sm_90a", "-lineinfo", "-o"]).args([&theirs, &matmul]))?;
+    let mut checks = Checks { passed: 0, all: 0 };
+    let mut browser = Browser::start()?;
+    browser.resize(1440, 900)?;
+    let pages: [(&str, &Path, &[&Path], &str); 3] = [
+        ("saxpy", &root.join("examples/saxpy.ptx"), &[], LINKS),
+        ("large", &large, &[], LARGE),
+        ("matmul", &matmul, &[&theirs], COMPARED),
+    ];
+    for (name, source, compare, script) in pages {
+        let page = folder.join(format!("{name}.html"));
+        write_page(source, compare, &page)?;
+        browser.open(&format!("file://{}", page.display()), "window.explain && explain.func")?;
+        checks.script(&mut browser, name, script)?;
+        if name == "saxpy" {
+            hands(&mut checks, &mut browser)?;
+        }
+        if let Some(folder) = &options.bundle {
+            picture(&mut browser, folder, name)?;
+        }
+    }
+    Ok(vec![checks.bar("checks of the explain page")])
+}
+
+/// Keys and the pointer.
+fn hands(checks: &mut Checks, browser: &mut Browser) -> Result<()> {
+    let row = |pane: &str, text: &str| {
+        format!(
+            "[...document.querySelectorAll('[data-pane={pane}] .row')].find((row) => row.textContent.includes('{text}'))"
+        )
+    };
+    let linked = |pane: &str, kind: &str, text: &str| {
+        format!(
+            "[...document.querySelectorAll('[data-pane={pane}] .row.{kind}')].some((row) => row.textContent.includes('{text}'))"
+        )
+    };
+    browser.script("explain.select([], null); ''")?;
+    browser.point(&row("ptx", "fma.rn.f32"), false)?;
+    checks.expect(browser, "saxpy", "pointing at PTX shows its SASS", &linked("sass", "hovered", "FFMA"))?;
+    checks.expect(browser, "saxpy", "pointing at PTX shows its IR", &linked("ir", "hovered", "FFMA"))?;
+    browser.point(&row("sass", "STG.E"), true)?;
+    checks.expect(
+        browser,
+        "saxpy",
+        "a click on SASS keeps its PTX",
+        &linked("ptx", "linked", "st.global.f32"),
+    )?;
+    checks.expect(browser, "saxpy", "a click on SASS keeps its IR", &linked("ir", "linked", "STG.E"))?;
+    checks.expect(
+        browser,
+        "saxpy",
+        "the card tells of the instruction",
+        "document.querySelector('[data-card=details]').textContent.includes('SB4')",
+    )?;
+    browser.key("ArrowUp")?;
+    checks.expect(browser, "saxpy", "the arrow goes a row up", &linked("sass", "cursor", "FFMA"))?;
+    browser.script("window.before = explain.panes.ir.pass; ''")?;
+    browser.key("[")?;
+    checks.expect(browser, "saxpy", "[ goes a pass back", "explain.panes.ir.pass < before")?;
+    browser.key("]")?;
+    checks.expect(browser, "saxpy", "] goes a pass on", "explain.panes.ir.pass === before")?;
+    browser.key("/")?;
+    for key in ["l", "d", "g"] {
+        browser.key(key)?;
+    }
+    checks.expect(
+        browser,
+        "saxpy",
+        "search counts",
+        "document.querySelector('.count').textContent === '4'",
+    )?;
+    browser.key("Enter")?;
+    checks.expect(
+        browser,
+        "saxpy",
+        "Enter goes to the first",
+        "document.querySelector('.count').textContent === '1/4'",
+    )?;
+    browser.key("Escape")?;
+    checks.expect(
+        browser,
+        "saxpy",
+        "Escape lets go",
+        "document.querySelectorAll('.row.hit').length === 0",
+    )?;
+    browser.script("window.theme = document.documentElement.dataset.theme; ''")?;
+    browser.key("d")?;
+    checks.expect(
+        browser,
+        "saxpy",
+        "d turns light to dark",
+        "document.documentElement.dataset.theme !== theme",
+    )?;
+    browser.key("d")?;
+    browser.key("w")?;
+    checks.expect(
+        browser,
+        "saxpy",
+        "w goes to what waits",
+        "explain.panes.sass.code.waits[explain.panes.sass.picked] > 0",
+    )
+}
+
+/// As the command does.
+fn write_page(source: &Path, compare: &[&Path], page: &Path) -> Result<()> {
+    let mut command = Command::new(shell::target_dir().join("release/sassafras"));
+    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "-p", "sassafras-cli"]))?;
+    command.arg("explain").arg(source).arg("-o").arg(page);
+    for cubin in compare {
+        command.arg("--compare").arg(cubin);
+    }
+    shell::run(&mut command)
+}
+
+/// Keeps a picture of a page.
+fn picture(browser: &mut Browser, folder: &Path, name: &str) -> Result<()> {
+    shell::create_dir(folder)?;
+    let text = browser.picture()?;
+    let mut decoder = Command::new("base64");
+    decoder.arg("-d").stdin(Stdio::piped());
+    let mut child = decoder.stdout(File::create(folder.join(format!("{name}.png")))?).spawn()?;
+    let input = child.stdin.take().ok_or("base64 takes nothing")?;
+    std::io::Write::write_all(&mut { input }, text.as_bytes())?;
+    if child.wait()?.success() { Ok(()) } else { Err("base64 fails".into()) }
+}
+
+/// The playground.
+pub fn playground(options: &Options) -> Result<Vec<Bar>> {
+    browser::find()?;
+    let folder = shell::target_dir().join("playground");
+    let sizes = playground::build(&folder)?;
+    let all: u64 = sizes.iter().map(|(_, bytes)| bytes).sum();
+    println!("{all} bytes after gzip");
+    let mut checks = Checks { passed: 0, all: 0 };
+    let large = if all > playground::MOST_BYTES { format!("{all} bytes") } else { String::new() };
+    checks.add("playground", "at most 1.5 MB after gzip", &large);
+    let address = browser::serve(&folder)?;
+    let mut browser = Browser::start()?;
+    browser.resize(1440, 900)?;
+    browser.open(&address, "Number(document.body?.dataset.compiled) >= 1")?;
+    checks.script(&mut browser, "playground", PLAYGROUND)?;
+    if let Some(folder) = &options.bundle {
+        picture(&mut browser, folder, "playground")?;
+    }
+    let shared = browser.script("document.body.dataset.shared")?;
+    let before = browser.script("document.querySelector('.editor').value")?;
+    browser.open("about:blank", "location.href === 'about:blank'")?;
+    browser.open(&shared, "Number(document.body?.dataset.compiled) >= 1")?;
+    let after = browser.script("document.querySelector('.editor').value")?;
+    let wrong = if before == after { "" } else { "another text" };
+    checks.add("playground", "a shared address has the text", wrong);
+    let chosen = "document.querySelector('.chips').textContent.includes('sm_120') && \
+                  document.querySelector('.level').value === '1'";
+    checks.expect(&mut browser, "playground", "a shared address has target and level", chosen)?;
+    Ok(vec![checks.bar("checks of the playground")])
+}
