@@ -1,7 +1,7 @@
 // A list of rows of one height, of which only those in sight are in the page.
 
 export const ROW = 18;
-const BEYOND = 12;
+const BEYOND = 8;
 
 export class List {
     /**

@@ -120,9 +120,11 @@ export class Func {
     difference(pass) {
         const edits = this.passes[pass].edits ?? [];
         const before = this.text(pass - 1);
-        // Another form has no line in common with the one before: nothing is struck out.
-        const isNew = pass === 0 || this.passes[pass].form !== this.passes[pass - 1].form;
-        if (isNew) return this.text(pass).map(([text, line]) => ({ kind: "", text, line }));
+        // Another form has next to no line in common with the one before: nothing is struck out.
+        const [more, less] = this.size(pass);
+        const after = this.text(pass);
+        const isNew = more > after.length * 0.9 && less > before.length * 0.9;
+        if (isNew || pass === 0) return after.map(([text, line]) => ({ kind: "", text, line }));
         const rows = [];
         let at = 0;
         const keep = (end) => {

@@ -6,7 +6,11 @@ import { ROW } from "./list.js";
 /** The colours of the page's style. */
 function palette(element) {
     const style = getComputedStyle(element);
-    return (name) => style.getPropertyValue(`--${name}`).trim();
+    const known = new Map();
+    return (name) => {
+        if (!known.has(name)) known.set(name, style.getPropertyValue(`--${name}`).trim());
+        return known.get(name);
+    };
 }
 
 /** Makes a canvas as sharp as the screen; gives its context and size in CSS pixels. */
@@ -58,10 +62,14 @@ export class Overview {
         context.strokeStyle = color("plot");
         context.beginPath();
         context.moveTo(0, 0);
-        for (let i = 0; i < used; i++) {
-            const x = (this.code.live[i][0] / most) * plot;
+        // Where several instructions share a pixel, the most of theirs.
+        const step = Math.max(1, Math.floor(1 / scale));
+        for (let i = 0; i < used; i += step) {
+            let count = 0;
+            for (let k = i; k < Math.min(i + step, used); k++) count = Math.max(count, this.code.live[k][0]);
+            const x = (count / most) * plot;
             context.lineTo(x, i * scale);
-            context.lineTo(x, (i + 1) * scale);
+            context.lineTo(x, (i + step) * scale);
         }
         context.lineTo(0, used * scale);
         context.fill();

@@ -110,6 +110,7 @@ class View {
     /** Selects PTX lines; `from` is the pane that they are selected in. */
     select(lines, from, index = -1) {
         this.lines = new Set([...lines].filter(Boolean));
+        if (from) this.mark(from);
         const { sass, compare } = this.panes;
         const first = (pane) => (pane.code ? [...this.lines].flatMap((line) => pane.code.byLine.get(line) ?? [])[0] ?? -1 : -1);
         sass.picked = from === sass ? index : first(sass);
@@ -255,9 +256,15 @@ class View {
     }
 
     focus(pane) {
-        this.focused = pane;
+        this.mark(pane);
         pane.list.root.focus({ preventScroll: true });
-        for (const each of Object.values(this.panes)) each.element.classList.toggle("focused", each === pane);
+        this.paint();
+    }
+
+    /** The pane that keys go to. */
+    mark(pane) {
+        this.focused = pane;
+        for (const each of this.root.querySelectorAll("[data-pane]")) each.classList.toggle("focused", each === pane.element);
     }
 
     #letGo(search = this.$("input.search")) {
@@ -489,10 +496,7 @@ class Pane {
             onPick: (index) => this.pick(index),
             onScroll: () => this.scrolled?.(),
         });
-        this.element.addEventListener("pointerdown", () => {
-            view.focused = this;
-            for (const each of view.root.querySelectorAll("[data-pane]")) each.classList.toggle("focused", each === this.element);
-        });
+        this.element.addEventListener("pointerdown", () => view.mark(this));
     }
 
     isShown() {
@@ -795,7 +799,7 @@ class SassPane extends Pane {
         const board = (number, word) => (number < 0 ? `<b class="none">·</b>` : `<b class="sb" style="--c:var(--sb${number})" title="raises SB${number} ${word}">${number}</b>`);
         let dots = "";
         for (let n = 0; n < SCOREBOARDS; n++) {
-            dots += (code.waits[index] >> n) & 1 ? `<b class="dot" style="--c:var(--sb${n})">${n}</b>` : `<b class="dot off"></b>`;
+            if ((code.waits[index] >> n) & 1) dots += `<b class="dot" style="--c:var(--sb${n});left:${n * 9}px">${n}</b>`;
         }
         const label = this.labels.has(index) ? " target" : "";
         return (

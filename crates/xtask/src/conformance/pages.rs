@@ -20,7 +20,7 @@ const COMPARED: &str = include_str!("pages/compared.js");
 const PLAYGROUND: &str = include_str!("pages/playground.js");
 
 /// PTX instructions of the large kernel: it becomes 5,000 of the machine.
-const LARGE_SIZE: usize = 3500;
+const LARGE_SIZE: usize = 10_500;
 
 struct Checks {
     passed: usize,
@@ -61,7 +61,7 @@ impl Checks {
     }
 }
 
-/// `sassafras explain`, built and run as people run it.
+/// The page of `sassafras explain`.
 pub fn run(options: &Options) -> Result<Vec<Bar>> {
     browser::find()?;
     let folder = shell::target_dir().join("pages");
@@ -77,10 +77,10 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let mut checks = Checks { passed: 0, all: 0 };
     let mut browser = Browser::start()?;
     browser.resize(1440, 900)?;
-    let pages: [(&str, &Path, &[&Path], &str); 3] = [
-        ("saxpy", &root.join("examples/saxpy.ptx"), &[], LINKS),
-        ("large", &large, &[], LARGE),
-        ("matmul", &matmul, &[&theirs], COMPARED),
+    let pages: [(&str, &Path, Option<&Path>, &str); 3] = [
+        ("saxpy", &root.join("examples/saxpy.ptx"), None, LINKS),
+        ("large", &large, None, LARGE),
+        ("matmul", &matmul, Some(&theirs), COMPARED),
     ];
     for (name, source, compare, script) in pages {
         let page = folder.join(format!("{name}.html"));
@@ -176,15 +176,23 @@ fn hands(checks: &mut Checks, browser: &mut Browser) -> Result<()> {
     )
 }
 
-/// As the command does.
-fn write_page(source: &Path, compare: &[&Path], page: &Path) -> Result<()> {
-    let mut command = Command::new(shell::target_dir().join("release/sassafras"));
-    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "-p", "sassafras-cli"]))?;
-    command.arg("explain").arg(source).arg("-o").arg(page);
-    for cubin in compare {
-        command.arg("--compare").arg(cubin);
-    }
-    shell::run(&mut command)
+/// As `sassafras explain` does, in process.
+fn write_page(source: &Path, compare: Option<&Path>, page: &Path) -> Result<()> {
+    let text = shell::read(source)?;
+    let target = ptx::parse(&text, &ptx::Options::default()).module.ok_or("no PTX")?.target;
+    let other = compare.map(|path| Ok(explain::Image::new(&shell::read_bytes(path)?)?)).transpose();
+    let other: Option<explain::Image> = other.map_err(|error: crate::Error| error)?;
+    let name = source.file_name().unwrap_or_default().to_string_lossy();
+    let request = explain::Request {
+        source: &text,
+        name: &name,
+        options: sassafras::Options::new(target),
+        compare: other.as_ref(),
+        read: &|_| None,
+    };
+    let first = |why: Vec<ptx::Diagnostic>| why.first().map_or(String::new(), |d| d.message.clone());
+    let explained = explain::explain(&request).map_err(first)?;
+    shell::write(page, explain::page(&name, &explained.json))
 }
 
 /// Keeps a picture of a page.
