@@ -112,11 +112,12 @@ class View {
         this.lines = new Set([...lines].filter(Boolean));
         if (from) this.mark(from);
         const { sass, compare } = this.panes;
-        const first = (pane) => (pane.code ? [...this.lines].flatMap((line) => pane.code.byLine.get(line) ?? [])[0] ?? -1 : -1);
-        sass.picked = from === sass ? index : first(sass);
-        compare.picked = from === compare ? index : first(compare);
+        // What comes for a line last is what it is about; what comes before gets its operands.
+        const main = (pane) => pane.linked(this.lines).at(-1) ?? -1;
+        sass.picked = from === sass ? index : main(sass);
+        compare.picked = from === compare ? index : main(compare);
         for (const pane of Object.values(this.panes)) {
-            if (pane !== from && pane.isShown()) pane.list.show(pane.linked(this.lines));
+            if (pane !== from && pane.isShown()) pane.list.show(pane.linked(this.lines).slice(-1));
         }
         if (sass.picked >= 0) this.timeline.show(sass.picked);
         this.paint();

@@ -40,6 +40,8 @@ for (let i = 0; i < 5; i++) {
 const best = Math.min(...times);
 check("a Triton kernel takes at most 200 ms", best <= 200, times);
 window.times = times;
+check("a target that cannot run it is refused in words", await compiled(() => choose(".target", "sm_120")) && one("[data-card=messages]").textContent.includes("sm_90a"), one("[data-card=messages]").textContent);
+await compiled(() => choose(".example", "reduce"));
 const before = sass();
 check("another target", await compiled(() => choose(".target", "sm_120")) && sass() !== before);
 const best3 = sass();
