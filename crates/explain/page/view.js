@@ -200,6 +200,7 @@ class View {
             this.panes[pane].list.show([Number(index)]);
         });
         document.addEventListener("keydown", (event) => this.#key(event));
+        addEventListener("resize", () => this.#columns());
     }
 
     #input(input) {
@@ -290,7 +291,9 @@ class View {
 
     /** The panes that are shown share the width by their weights. */
     #columns() {
-        const weights = { source: 0.8, ptx: 0.85, ir: 1.15, sass: 1.6, compare: 1.6 };
+        const wide = { source: 0.8, ptx: 0.85, ir: 1.15, sass: 1.6, compare: 1.6 };
+        const narrow = { source: 0.6, ptx: 0.75, ir: 0.85, sass: 1.9, compare: 1.9 };
+        const weights = innerWidth > 1150 ? wide : narrow;
         const shown = [...this.root.querySelectorAll("[data-pane]")].filter((pane) => !pane.hidden);
         for (const pane of shown) pane.style.flex = `${pane.dataset.weight ?? weights[pane.dataset.pane]} 1 0`;
         for (const bar of this.root.querySelectorAll(".splitter")) {

@@ -222,6 +222,8 @@ pub fn playground(options: &Options) -> Result<Vec<Bar>> {
     browser.resize(1440, 900)?;
     browser.open(&address, "Number(document.body?.dataset.compiled) >= 1")?;
     checks.script(&mut browser, "playground", PLAYGROUND)?;
+    let times = browser.script("JSON.stringify(window.times)")?;
+    println!("milliseconds of the compiler, and until all is shown, the best of five: {times}");
     if let Some(folder) = &options.bundle {
         picture(&mut browser, folder, "playground")?;
     }

@@ -32,14 +32,19 @@ check("a run that fails says why", await compiled(() => {
     editor.dispatchEvent(new Event("input", { bubbles: true }));
 }) && (one("button.run").click(), await until(() => Number(document.body.dataset.ran) >= 2)) && runs.querySelector("details.failed"), runs.textContent);
 check("a Triton kernel is compiled", await compiled(() => choose(".example", "softmax")));
-const times = [];
-for (let i = 0; i < 5; i++) {
-    await compiled(() => one(".target").dispatchEvent(new Event("change")));
-    times.push(Number(document.body.dataset.took));
+window.times = {};
+for (const name of ["softmax", "matmul"]) {
+    await compiled(() => choose(".example", name));
+    const times = [];
+    for (let i = 0; i < 5; i++) {
+        await compiled(() => one(".target").dispatchEvent(new Event("change")));
+        times.push([Number(document.body.dataset.took), Number(document.body.dataset.shown)]);
+    }
+    // The best of five: other work of this machine makes single ones slow.
+    window.times[name] = times.sort((a, b) => a[0] - b[0])[0];
+    check(`Triton's ${name} takes at most 200 ms`, window.times[name][0] <= 200, times);
 }
-const best = Math.min(...times);
-check("a Triton kernel takes at most 200 ms", best <= 200, times);
-window.times = times;
+await compiled(() => choose(".example", "softmax"));
 check("a target that cannot run it is refused in words", await compiled(() => choose(".target", "sm_120")) && one("[data-card=messages]").textContent.includes("sm_90a"), one("[data-card=messages]").textContent);
 await compiled(() => choose(".example", "reduce"));
 const before = sass();
