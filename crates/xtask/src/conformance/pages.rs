@@ -16,11 +16,15 @@ use std::process::{Command, Stdio};
 const HELPERS: &str = include_str!("pages/helpers.js");
 const LINKS: &str = include_str!("pages/links.js");
 const LARGE: &str = include_str!("pages/large.js");
+const SOURCE: &str = include_str!("pages/source.js");
 const COMPARED: &str = include_str!("pages/compared.js");
 const PLAYGROUND: &str = include_str!("pages/playground.js");
 
 /// PTX instructions of the large kernel: it becomes 5,000 of the machine.
 const LARGE_SIZE: usize = 10_500;
+
+/// What stands for the source of a Triton kernel: as many lines as its line table names.
+const SOURCE_LINES: usize = 100;
 
 struct Checks {
     passed: usize,
@@ -77,9 +81,10 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let mut checks = Checks { passed: 0, all: 0 };
     let mut browser = Browser::start()?;
     browser.resize(1440, 900)?;
-    let pages: [(&str, &Path, Option<&Path>, &str); 3] = [
+    let pages: [(&str, &Path, Option<&Path>, &str); 4] = [
         ("saxpy", &root.join("examples/saxpy.ptx"), None, LINKS),
         ("large", &large, None, LARGE),
+        ("vadd", &root.join("crates/ptx/tests/corpus/triton/vadd_1.ptx"), None, SOURCE),
         ("matmul", &matmul, Some(&theirs), COMPARED),
     ];
     for (name, source, compare, script) in pages {
@@ -188,7 +193,7 @@ fn write_page(source: &Path, compare: Option<&Path>, page: &Path) -> Result<()> 
         name: &name,
         options: sassafras::Options::new(target),
         compare: other.as_ref(),
-        read: &|_| None,
+        read: &|path| path.ends_with("triton_kernels.py").then(|| "x = 1  # one\n".repeat(SOURCE_LINES)),
     };
     let first = |why: Vec<ptx::Diagnostic>| why.first().map_or(String::new(), |d| d.message.clone());
     let explained = explain::explain(&request).map_err(first)?;

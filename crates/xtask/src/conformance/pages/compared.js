@@ -17,4 +17,3 @@ await frame();
 check("the other SASS leads to PTX", all("[data-pane=ptx] .row.linked").some((row) => row.textContent.includes("cp.async")));
 check("the other SASS leads to ours", leads(sass));
 check("at least nine of ten instructions are linked", sass.code.line.slice(0, sass.code.used).filter(Boolean).length >= sass.code.used * 0.9);
-check("the file of the line table is not here, and the pane neither", !view.panes.source.isShown());

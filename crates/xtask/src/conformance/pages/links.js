@@ -3,6 +3,7 @@ const view = window.explain;
 const { ptx, ir, sass } = view.panes;
 const network = performance.getEntriesByType("resource").map((entry) => entry.name);
 check("asks for no file", network.length === 0, network);
+check("without a line table there is no source", !view.panes.source.isShown());
 check("no element names another file", !one("link, script[src], img[src^=http], iframe"));
 const code = sass.code;
 check("every instruction has a PTX line", code.line.slice(0, code.used).every((line) => line > 0));
