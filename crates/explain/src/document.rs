@@ -153,8 +153,8 @@ fn last_line(function: &Function, lines: &Lines) -> u64 {
         Stmt::Inst(inst) => Some(inst.span.end),
         _ => None,
     };
-    let body = function.body.iter().flat_map(|body| &body.stmts).filter_map(of_stmt);
-    lines.line(body.last().unwrap_or(function.span.end))
+    let mut body = function.body.iter().flat_map(|body| &body.stmts).filter_map(of_stmt);
+    lines.line(body.next_back().unwrap_or(function.span.end))
 }
 
 /// The files that line tables name, with their text if it can be read.

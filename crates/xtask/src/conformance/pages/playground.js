@@ -52,8 +52,11 @@ check("another target", await compiled(() => choose(".target", "sm_120")) && sas
 const best3 = sass();
 check("another level", await compiled(() => choose(".level", "-O1")) && sass() !== best3);
 const { panes } = window.playground;
-panes.sass.pick(panes.sass.code.line.findIndex((line) => line > 0));
+panes.sass.pick(panes.sass.code.text.findIndex((text) => text.includes("LDS")));
 await frame();
 check("the same renderer links lines", all("[data-pane=ptx] .row.linked").length === 1);
 one("button.share").click();
+const ran = Number(document.body.dataset.ran);
+one("button.run").click();
+check("runs are shown again", await until(() => Number(document.body.dataset.ran) > ran));
 check("the address has it all", await until(() => document.body.dataset.shared?.includes("target=sm_120&level=1&ptx=")), location.href);
