@@ -1,6 +1,6 @@
 // The page: panes that are linked line by line, the drawer below, keys and search.
 
-import { Code, Func, GROUP_NAMES, SCOREBOARDS, groupOf, indexOf, occupancy } from "./model.js";
+import { Func, GROUP_NAMES, SCOREBOARDS, groupOf, occupancy } from "./model.js";
 import { escape, highlight } from "./words.js";
 import { List, ROW } from "./list.js";
 import { Overview, Timeline, occupancyPlot } from "./plots.js";
@@ -36,7 +36,6 @@ class View {
         this.query = "";
         this.lines = new Set();
         this.hovered = new Set();
-        this.folded = new Set();
         this.use = { threads: null, dynamic: 0 };
         root.classList.add("explain");
         root.innerHTML = frame(host);
@@ -91,11 +90,10 @@ class View {
         // Two codes beside each other take the place of the passes until these are asked for.
         if (hasCompare && !this.compared) this.#toggle("ir", false);
         this.compared = hasCompare;
-        this.#toggle("compare", hasCompare && this.$(`[data-toggle=compare]`).classList.contains("on") !== false);
+        this.#toggle("compare", hasCompare);
         this.panes.ir.set(func, passName);
         this.panes.sass.set(func?.code, func);
         this.panes.compare.set(func?.compare, func);
-        this.use = { threads: this.use.chosen ? this.use.threads : null, dynamic: this.use.dynamic, chosen: this.use.chosen };
         this.timeline.set(func?.code);
         if (func && !this.host.keeps) this.panes.ptx.list.root.scrollTop = Math.max(0, func.lines[0] - 2) * ROW;
         this.#chips();
@@ -204,7 +202,7 @@ class View {
     }
 
     #input(input) {
-        if (input.name === "threads") Object.assign(this.use, { threads: Number(input.value), chosen: true });
+        if (input.name === "threads") this.use.threads = Number(input.value);
         if (input.name === "dynamic") this.use.dynamic = Math.max(0, Number(input.value) || 0) * 1024;
         if (input.name) this.#occupancy(true);
     }
@@ -908,7 +906,7 @@ function frame(host) {
         <div class="with-overview"><div class="body"></div><canvas class="overview" title="live registers of the whole function"></canvas></div>`);
     return `
     <header class="top">
-        <span class="brand"><svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d="M8 15V9M8 9C3.5 9 2 6.4 2 3c2 0 3.4.6 4.3 1.7C6.600 2.900 7.200 1.700 8 1c.8.7 1.400 1.900 1.700 3.700C10.600 3.600 12 3 14 3c0 3.400-1.500 6-6 6z"/></svg>sassafras</span>
+        <span class="brand"><svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d="M8 15V9M8 9C3.5 9 2 6.4 2 3c2 0 3.4.6 4.3 1.7C6.6 2.9 7.2 1.7 8 1c.8.7 1.4 1.9 1.7 3.7C10.6 3.6 12 3 14 3c0 3.4-1.5 6-6 6z"/></svg>sassafras</span>
         <span class="file"></span><select class="function" aria-label="function"></select>
         ${host.bar ?? ""}
         <span class="chips"></span>

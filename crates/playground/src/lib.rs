@@ -125,3 +125,49 @@ fn outcome(program: &sim::ptx::Program, run: &Run) -> Json {
         ("memory", Json::Text(memory)),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAXPY: &str = include_str!("../../../examples/saxpy.ptx");
+
+    fn put(text: &str) {
+        input(text.len());
+        INPUT.with_borrow_mut(|input| input.copy_from_slice(text.as_bytes()));
+    }
+
+    fn got(length: usize) -> String {
+        OUTPUT.with_borrow(|output| {
+            assert_eq!(output.len(), length);
+            String::from_utf8(output.clone()).expect("UTF-8")
+        })
+    }
+
+    #[test]
+    fn every_target_compiles_or_says_why_not() {
+        assert_eq!(got(targets()).matches("sm_").count(), names().count());
+        put(SAXPY);
+        for (number, name) in names().enumerate() {
+            let json = got(compile(number, 3));
+            match json.contains("\"functions\":[]") {
+                true => assert!(json.contains("\"severity\":\"fatal\""), "{name}: {json}"),
+                false => assert!(json.contains("STG.E") && !name.starts_with("sm_8"), "{name}"),
+            }
+        }
+        assert!(got(compile(usize::MAX, 3)).contains("\"severity\":\"fatal\""));
+    }
+
+    #[test]
+    fn run_lines_are_run() {
+        put(SAXPY);
+        let json = got(run());
+        assert!(json.matches("\"ok\":true").count() == 9 && !json.contains("\"ok\":false"), "{json}");
+        put(&SAXPY.replace("fma.rn.f32", "fma.rz.f32"));
+        assert!(got(run()).contains("\"ok\":false"));
+        put(".version 8.0\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n");
+        assert!(got(run()).starts_with("{\"error\":\"There is no run line."));
+        put("what is this");
+        assert!(got(run()).starts_with("{\"error\":"));
+    }
+}

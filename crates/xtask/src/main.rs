@@ -10,7 +10,6 @@ mod allocated;
 #[path = "../../cli/src/allocator.rs"]
 mod allocator;
 mod bench;
-mod browser;
 mod bundle;
 mod compile;
 mod conformance;

@@ -4,8 +4,9 @@
 //! Does nothing but check the versions when they are there. Which package index is asked is pip's own
 //! configuration.
 
+use crate::conformance::browser;
 use crate::tools::{self, Tools};
-use crate::{Result, browser, shell};
+use crate::{Result, shell};
 use std::process::Command;
 
 /// nvlink comes with the nvcc package; the packages after it are what nvcc needs to compile a program.

@@ -6,12 +6,13 @@
 use crate::{Result, shell};
 use std::path::PathBuf;
 
+pub mod browser;
 mod commands;
 mod compile_forms;
 mod corpus;
 mod cubin_diff;
 mod forms;
-pub mod json;
+mod json;
 mod kernels;
 mod matrix;
 mod mistakes;

@@ -3,10 +3,10 @@
 //! Checks that need no more than the page are scripts (`pages/*.js`); each returns its checks as lines: a name, and what
 //! is wrong, if anything. Keys and the pointer are the browser's own.
 
+use super::browser::{self, Browser};
 use super::json::Json;
 use super::{Bar, Options};
 use crate::bench::scale::shapes;
-use crate::browser::{self, Browser};
 use crate::tools::Tools;
 use crate::{Result, playground, shell};
 use std::fs::File;

@@ -3,7 +3,7 @@
 //! The pipes are FIFOs in a folder of the run's own, which the browser inherits as the descriptors that the protocol
 //! names. Only what the tests need is here: pages, sizes, scripts, keys, the pointer, pictures.
 
-use crate::conformance::json::Json;
+use super::json::Json;
 use crate::{Result, shell};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
