@@ -475,7 +475,7 @@ class View {
         facts.push(["live before", `${r} R, ${ur} UR, ${p} P, ${up} UP`]);
         if (code.target[i] >= 0) facts.push(["leads to", link(code.target[i])]);
         const line = code.line[i];
-        if (line) facts.push(["PTX", `<a data-go="ptx:${line - 1}">line ${line}</a> <code>${highlight(this.panes.ptx.rows[line - 1].trim(), "ptx", "")}</code>`]);
+        if (line) facts.push(["PTX", `<a data-go="ptx:${line - 1}">line ${line}</a> <code>${highlight(shorten(this.panes.ptx.rows[line - 1].trim()), "ptx", "")}</code>`]);
         const place = this.locations.get(line);
         if (place) facts.push(["source", `${escape(this.data.files[place[0]].name.split(/[\\/]/).at(-1))}:${place[1]}`]);
         card.innerHTML = `<p class="instruction"><code>${code.address(i)}</code> <code>${highlight(code.text[i], "sass", "")}</code></p>
@@ -868,6 +868,10 @@ function nextStep(machine, use, blocks) {
         if (more > blocks) return `With ${n} registers, ${more} blocks would fit.`;
     }
     return null;
+}
+
+function shorten(text) {
+    return text.length > 160 ? `${text.slice(0, 160)} …` : text;
 }
 
 function percent(share) {

@@ -89,7 +89,8 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     ];
     for (name, source, compare, script) in pages {
         let page = folder.join(format!("{name}.html"));
-        write_page(source, compare, &page)?;
+        let lines = (name == "vadd").then_some(SOURCE_LINES);
+        write_page(source, compare, lines, &page)?;
         browser.open(&format!("file://{}", page.display()), "window.explain && explain.func")?;
         checks.script(&mut browser, name, script)?;
         if name == "saxpy" {
@@ -181,8 +182,8 @@ fn hands(checks: &mut Checks, browser: &mut Browser) -> Result<()> {
     )
 }
 
-/// As `sassafras explain` does, in process.
-fn write_page(source: &Path, compare: Option<&Path>, page: &Path) -> Result<()> {
+/// As `sassafras explain` does, in process; `lines`: the source is there, and has so many.
+fn write_page(source: &Path, compare: Option<&Path>, lines: Option<usize>, page: &Path) -> Result<()> {
     let text = shell::read(source)?;
     let target = ptx::parse(&text, &ptx::Options::default()).module.ok_or("no PTX")?.target;
     let other = compare.map(|path| Ok(explain::Image::new(&shell::read_bytes(path)?)?)).transpose();
@@ -193,7 +194,7 @@ fn write_page(source: &Path, compare: Option<&Path>, page: &Path) -> Result<()> 
         name: &name,
         options: sassafras::Options::new(target),
         compare: other.as_ref(),
-        read: &|path| path.ends_with("triton_kernels.py").then(|| "x = 1  # one\n".repeat(SOURCE_LINES)),
+        read: &|_| lines.map(|lines| "x = 1  # one\n".repeat(lines)),
     };
     let first = |why: Vec<ptx::Diagnostic>| why.first().map_or(String::new(), |d| d.message.clone());
     let explained = explain::explain(&request).map_err(first)?;

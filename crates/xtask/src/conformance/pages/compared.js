@@ -16,6 +16,6 @@ compare.pick(at);
 await frame();
 check("the other SASS leads to PTX", all("[data-pane=ptx] .row.linked").some((row) => row.textContent.includes("cp.async")));
 check("the other SASS leads to ours", leads(sass));
-sass.pick(sass.code.text.findIndex((text) => text.includes("HGMMA")) - 1);
+sass.pick(sass.code.text.findIndex((text) => text.includes("LDGSTS")));
 await frame();
 check("at least nine of ten instructions are linked", sass.code.line.slice(0, sass.code.used).filter(Boolean).length >= sass.code.used * 0.9);
