@@ -5,7 +5,9 @@
 
 use crate::entity::{Block, Inst, Value};
 use crate::function::{Arg, File, Function, InstData, Op, Pseudo};
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::M;
+use smallvec::SmallVec;
 
 /// An insertion point in a block.
 pub struct Cursor<'a> {
@@ -60,6 +62,42 @@ impl<'a> Cursor<'a> {
     /// A value with any bits.
     pub fn undef(&mut self, file: File, words: u8) -> Value {
         self.build(Op::Pseudo(Pseudo::Undef), &[], (file, words), &[])
+    }
+}
+
+impl Function {
+    /// Inserts instructions into a block, each before its first use there; the order of the others stays.
+    pub fn insert_before_uses(&mut self, block: Block, insts: Vec<Inst>) {
+        let mut definitions: FxHashMap<Value, Inst> = FxHashMap::default();
+        for inst in &insts {
+            definitions.extend(self.insts[*inst].results.iter().map(|v| (*v, *inst)));
+        }
+        let old = std::mem::take(&mut self.blocks[block].insts);
+        let mut order =
+            Topological { function: self, definitions, done: FxHashSet::default(), out: Vec::new() };
+        old.into_iter().for_each(|inst| order.add(inst));
+        insts.into_iter().for_each(|inst| order.add(inst));
+        self.blocks[block].insts = order.out;
+    }
+}
+
+/// A topological order of the instructions of a block.
+struct Topological<'a> {
+    function: &'a Function,
+    definitions: FxHashMap<Value, Inst>,
+    done: FxHashSet<Inst>,
+    out: Vec<Inst>,
+}
+
+impl Topological<'_> {
+    /// Appends an instruction after the definitions of its operands.
+    fn add(&mut self, inst: Inst) {
+        if self.done.insert(inst) {
+            let operands: SmallVec<[Inst; 4]> =
+                self.function.insts[inst].uses().filter_map(|v| self.definitions.get(&v).copied()).collect();
+            operands.into_iter().for_each(|operand| self.add(operand));
+            self.out.push(inst);
+        }
     }
 }
 

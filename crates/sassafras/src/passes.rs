@@ -390,6 +390,17 @@ const PIPELINE: &[Step] = &[
     ),
     Once(
         ori(
+            "remat",
+            1,
+            "values live through the highest pressure are computed again where that raises occupancy",
+            sched_prepass::rematerialize::run,
+        )
+        .needs(&[Ssa, Legal])
+        .invalidates(&[]),
+    ),
+    IfChanged(&[DCE.invalidates(&[])]),
+    Once(
+        ori(
             "remat-uniform",
             0,
             "uniform values are rematerialized where divergent threads write",
@@ -537,6 +548,8 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("convergence-barriers", "critical-edges", "regions add blocks and edges"),
     ("convergence-barriers", "legalize", "regions add instructions"),
     ("legalize", "remat-uniform", "constants that got uniform registers are rematerialized, too"),
+    ("legalize", "remat", "what legalization puts into registers counts"),
+    ("remat", "remat-uniform", "uniform operands of what is computed again are live there"),
     ("remat-uniform", "sched-prepass", "rematerialized values are scheduled"),
     ("legalize", "sched-prepass", "constants that got registers are scheduled, too"),
     ("sched-prepass", "early-copies", "the order decides which readers come after a load"),

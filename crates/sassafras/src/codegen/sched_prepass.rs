@@ -23,6 +23,7 @@ mod live_through;
 mod min_pressure;
 mod pressure_profile;
 mod register_goal;
+pub mod rematerialize;
 
 use crate::context::{Context, Occupancy, PassResult, Tuning};
 use crate::regalloc::{self, BlockLimits, Limits};
@@ -37,14 +38,12 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
-    let cfg = Cfg::new(function);
-    let live = Liveness::new(function, &cfg);
-    let loops = LoopForest::new(&cfg);
+    let cfg = context.analyses.cfg(function);
+    let live = context.analyses.liveness(function);
+    let loops = context.analyses.loops(function);
     let limits = Limits::registers(context.registers);
     let mut pressure = PressureTracker::new(function, &cfg, context);
-    pressure.is_rematerializable = live_through::rematerializable(function, &cfg);
-    pressure.rematerializable =
-        live_through::rematerializable_words(function, (&cfg, &loops), &live, &pressure.is_rematerializable);
+    pressure.discount_rematerializable(function, (&cfg, &loops), &live);
     let mut pass = Prepass {
         latencies: LatencyTable::new(context.machine.isa, &context.tuning),
         block_limits: BlockLimits::new(function, &cfg, &limits),
@@ -190,6 +189,16 @@ impl Params {
             candidates: tuning.sched_candidates as usize,
         }
     }
+
+    /// The words that a register goal leaves for values.
+    fn goal_words(&self, registers: u32) -> i32 {
+        registers as i32 - self.goal_overhead - self.goal_fragmentation
+    }
+
+    /// The registers of a goal that leaves so many words for values.
+    fn registers_of_goal(&self, words: i32) -> u32 {
+        (words + self.goal_overhead + self.goal_fragmentation) as u32
+    }
 }
 
 /// The values that each instruction reads, with the number of operands that read them.
@@ -289,11 +298,23 @@ impl PressureTracker {
         }
     }
 
+    /// What the allocator can rematerialize doesn't count where nothing near reads it.
+    fn discount_rematerializable(
+        &mut self,
+        function: &Function,
+        (cfg, loops): (&Cfg, &LoopForest),
+        live: &Liveness,
+    ) {
+        self.is_rematerializable = live_through::rematerializable(function, cfg);
+        self.rematerializable =
+            live_through::rematerializable_words(function, (cfg, loops), live, &self.is_rematerializable);
+    }
+
     /// Sets the goal, and the pressure that some block has in every order.
     fn set_goal(&mut self, goal: Option<(u32, i32)>) {
-        let Params { budget, goal_overhead, goal_fragmentation, .. } = self.params;
-        let words = |registers: u32| registers as i32 - goal_overhead - goal_fragmentation;
-        self.goal = goal.map(|(registers, needed)| words(registers).min(budget[R].max(needed)));
+        let params = self.params;
+        let budget = params.budget;
+        self.goal = goal.map(|(registers, needed)| params.goal_words(registers).min(budget[R].max(needed)));
         self.budget[R] = self.goal.unwrap_or(budget[R]);
         self.discounts = self.goal.is_some();
     }

@@ -16,14 +16,10 @@
 
 use crate::codegen::legalize;
 use crate::context::{Context, PassResult};
-use ori::entity::Entity;
 use ori::{Arg, Cfg, Change, File, Function, LoopForest, Op, Pseudo};
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// A loop is taken to run so many times.
-const ITERATIONS: u64 = 8;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let target = context.machine;
@@ -52,10 +48,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 /// The words of bank 0 that are operands where a uniform register may be, with the number of their uses.
 fn weights(function: &Function, context: &Context) -> BTreeMap<u32, u64> {
     let cfg = Cfg::new(function);
-    let depths = LoopForest::new(&cfg).depths();
+    let loops = LoopForest::new(&cfg);
     let mut weights = BTreeMap::new();
     for &block in &cfg.order {
-        let weight = ITERATIONS.pow(depths[block.index()].min(8));
+        let weight = context.tuning.loop_weight(loops.depth(block));
         for inst in &function.blocks[block].insts {
             let data = &function.insts[*inst];
             let words = data.args.iter().filter_map(|arg| match arg {

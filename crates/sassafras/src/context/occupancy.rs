@@ -31,6 +31,19 @@ impl Occupancy {
         let same = steps.take_while(|r| self.blocks(*r) == self.blocks(least));
         same.last().unwrap_or(Target::MOST_REGISTERS).min(Target::MOST_REGISTERS)
     }
+
+    /// The most registers with which more blocks are resident than with so many.
+    pub fn next_step(&self, registers: u32) -> Option<u32> {
+        let unit = Target::REGISTER_UNIT;
+        let fewer = (unit..registers).step_by(unit as usize);
+        fewer.rev().find(|r| self.blocks(*r) > self.blocks(registers))
+    }
+
+    /// By how many percent more blocks are resident with `fewer` registers than with `registers`.
+    pub fn gain(&self, fewer: u32, registers: u32) -> u32 {
+        let blocks = self.blocks(registers).max(1);
+        100 * self.blocks(fewer).saturating_sub(blocks) / blocks
+    }
 }
 
 pub fn warps(threads: u32) -> u32 {

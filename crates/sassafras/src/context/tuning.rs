@@ -57,6 +57,13 @@ macro_rules! tuning {
     };
 }
 
+impl Tuning {
+    /// How often what is in so many loops runs.
+    pub fn loop_weight(&self, depth: u32) -> u64 {
+        u64::from(self.loop_iterations).saturating_pow(depth.min(self.loop_depth))
+    }
+}
+
 tuning! {
     /// How far the known-bits analysis follows a word from definition to definition.
     known_bits_depth = 8, "definitions", "judgment: bounds the time of a query, which branches at every operand";
@@ -88,6 +95,8 @@ tuning! {
     thread_steer_sleep = 1000, "nanoseconds", "as ptxas 13.0 has it";
     /// Rewrites of one instruction by combine before it is left as it is.
     combine_rewrites = 8, "rewrites", "judgment: bounds the time; rules rarely apply more than three times in a row";
+    /// How many functions of a selected constant a comparison looks through.
+    combine_select_depth = 2, "definitions", "judgment: bounds the time";
     /// How far the definitions of an address are followed to a constant that its offset can have.
     combine_offset_depth = 4, "definitions", "judgment: bounds the time; an index of two dimensions takes three";
     /// The widest value that common subexpression elimination shares; wider ones are accumulators of MMAs.
@@ -156,6 +165,20 @@ tuning! {
     uniform_factor_registers = 4, "uniform registers", "judgment: wgmmas take most of the others";
     /// The longest wait loop above which operands of wgmmas are hoisted.
     wait_loop_instructions = 4, "instructions", "judgment: a try_wait, its test and what addresses it";
+    /// How often a loop is taken to run each time that it is entered, where nothing says it.
+    loop_iterations = 8, "iterations", "judgment: what is in a loop matters, and what is in an inner one more";
+    /// How many nested loops are told apart by that.
+    loop_depth = 8, "loops", "judgment: beyond it nothing else matters";
+    /// The most words that are computed again for a higher occupancy.
+    remat_most_words = 20, "registers", "judgment: more of them are not live through one place but in use";
+    /// The most blocks with more pressure than the goal.
+    remat_most_blocks = 256, "blocks", "judgment: bounds the time";
+    /// The most instructions that compute a value again.
+    remat_most_steps = 4, "instructions", "judgment: about what a reload from the cache takes";
+    /// How often values are selected for it, each time after the registers have been counted.
+    remat_rounds = 3, "times", "judgment: bounds the time";
+    /// How many percent of occupancy a percent of instructions must be worth.
+    remat_gain_ratio = 8, "percent", "judgment: not measured";
     /// How many instructions the prepass scheduler looks at together.
     sched_window = 1024, "instructions", "judgment: bounds the time, which is quadratic in a window at worst";
     /// Pressure in R that any schedule may have; more only where the original order has it.
@@ -200,6 +223,8 @@ tuning! {
     sched_branch_latency = 13, "cycles", "least distance to a guard in ptxas's code, sm_80 and up (crates/sass/src/model/distances.rs)";
     /// Attempts of the allocator that spill only the values of P, UP, UR and B that found no register; then all of their file.
     regalloc_targeted_attempts = 6, "attempts", "judgment: bounds the time";
+    /// How many register goals are tried, one occupancy after the other.
+    regalloc_goals = 3, "goals", "judgment: bounds the time";
     /// The next-use distance that leaving a loop adds: more than any block is long, so that uses in the loop are nearer.
     regalloc_loop_exit_distance = 100000, "instructions", "judgment; the rule is that of Braun & Hack, CC 2009";
     /// The cost of an eviction, in moves of a word, however far the next use is.

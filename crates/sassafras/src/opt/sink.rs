@@ -309,40 +309,7 @@ fn insert_all(
         }
         if !insts.is_empty() {
             insts.reverse();
-            insert(function, block, insts);
-        }
-    }
-}
-
-/// Inserts instructions into a block, each before its first use.
-fn insert(function: &mut Function, block: Block, insts: Vec<Inst>) {
-    let mut definitions: FxHashMap<Value, Inst> = FxHashMap::default();
-    for inst in &insts {
-        definitions.extend(function.insts[*inst].results.iter().map(|v| (*v, *inst)));
-    }
-    let old = std::mem::take(&mut function.blocks[block].insts);
-    let mut order = Topological { function, definitions, done: FxHashSet::default(), out: Vec::new() };
-    old.into_iter().for_each(|inst| order.add(inst));
-    insts.into_iter().for_each(|inst| order.add(inst));
-    function.blocks[block].insts = order.out;
-}
-
-/// A topological order of the instructions of a block.
-struct Topological<'a> {
-    function: &'a Function,
-    definitions: FxHashMap<Value, Inst>,
-    done: FxHashSet<Inst>,
-    out: Vec<Inst>,
-}
-
-impl Topological<'_> {
-    /// Appends an instruction after the definitions of its operands.
-    fn add(&mut self, inst: Inst) {
-        if self.done.insert(inst) {
-            let operands: SmallVec<[Inst; 4]> =
-                self.function.insts[inst].uses().filter_map(|v| self.definitions.get(&v).copied()).collect();
-            operands.into_iter().for_each(|operand| self.add(operand));
-            self.out.push(inst);
+            function.insert_before_uses(block, insts);
         }
     }
 }

@@ -101,15 +101,14 @@ pub use spill_slots::is_rematerializable;
 /// How many registers ptxas advises to have besides those of the widest operand, for wgmma of all sizes.
 const EXTRA_REGISTERS: u32 = 26;
 
-/// How many register goals are tried, one occupancy after the other.
-const GOALS: usize = 3;
-
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let limits = Limits::registers(context.registers);
     // The goal, and what the next lower occupancies allow.
     let occupancy = context.usual_occupancy();
     let next = |goal: &u32| Some(occupancy.step(goal + 1)).filter(|next| next > goal);
-    let goals: Vec<u32> = std::iter::successors(context.register_goal, next).take(GOALS).collect();
+    let goals: Vec<u32> = std::iter::successors(context.register_goal, next)
+        .take(context.tuning.regalloc_goals as usize)
+        .collect();
     unit.code = allocate(&mut unit.kernel.code, limits, &goals, &context.tuning)?;
     Ok(())
 }

@@ -135,8 +135,12 @@ impl Builder {
                 let middle = Style::Middle(self.guard());
                 let style = self.random.pick(&[Style::Bottom, Style::Top, Style::Down, middle]);
                 let trips = match self.random.below(20) {
-                    // Enough for some iterations at a time.
-                    0 if loops == 0 => Trips::Constant(30 + self.random.below(80) as u8),
+                    // Enough for some iterations at a time, but not where threads wait for each other in each: in loops
+                    // of loops they would spin for longer than a program may take.
+                    0 if loops == 0 => {
+                        let many = 30 + self.random.below(80) as u8;
+                        Trips::Constant(if self.kind == Kind::Exchange { 1 + many % 8 } else { many })
+                    }
                     0..12 => Trips::Constant(1 + self.random.below(5) as u8),
                     _ => Trips::Register(self.register(Class::Word)),
                 };

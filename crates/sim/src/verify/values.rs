@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A value is named by where it was made: the last execution of an instruction, the last time that a location's value
-//! passed the start of a node, or a constant. Copies keep the name. A name stands for one value of a thread at a time:
+//! passed the start of a node, or a constant: an immediate, a special register, a word of a constant bank. Copies keep the name. A name stands for one value of a thread at a time:
 //! at the start of a node, values that the node is about to make anew get names of that start. [`Values::is_from_before`]
 //! then says that a location holds a value that was made before threads diverged, or a constant.
 //!
@@ -47,6 +47,10 @@ enum Value {
     Constant(usize, usize),
     /// The immediate of a move, whichever move it is.
     Literal(u32),
+    /// A special register that lasts as long as the thread, whichever instruction reads it.
+    Special(M),
+    /// A word of a constant bank, whichever instruction loads it.
+    Bank(u32, i64),
     /// What the location held when the node began, or ended, the last time.
     AtStart(usize, Location),
     AtEnd(usize, Location),
@@ -127,10 +131,19 @@ impl Values {
         };
         match value {
             None => false,
-            Some(Value::Initial(_) | Value::Constant(..) | Value::Literal(_)) => true,
+            Some(Value::Initial(_)) => true,
+            Some(value) if value.is_constant() => true,
             Some(Value::Result(index, _)) => !region.blocks.contains(&self.blocks[*index]),
             Some(Value::AtStart(node, _) | Value::AtEnd(node, _)) => !region.nodes.contains(node),
+            Some(_) => false,
         }
+    }
+}
+
+impl Value {
+    /// Is it the same for a thread whenever it is made?
+    fn is_constant(&self) -> bool {
+        matches!(self, Value::Constant(..) | Value::Literal(_) | Value::Special(_) | Value::Bank(..))
     }
 }
 
@@ -229,7 +242,8 @@ impl Numbering<'_> {
             Value::Result(index, _) => self.blocks[index] == self.graph.block(node),
             Value::AtStart(at, location) => at == node && location != here,
             Value::AtEnd(at, _) => at == node,
-            Value::Initial(_) | Value::Constant(..) | Value::Literal(_) => false,
+            Value::Initial(_) => false,
+            Value::Constant(..) | Value::Literal(_) | Value::Special(_) | Value::Bank(..) => false,
         }
     }
 
@@ -328,6 +342,11 @@ impl Numbering<'_> {
                     values.iter_mut().zip(sources).for_each(|(value, source)| *value = *source);
                 } else if let ([value], Some(literal)) = (&mut values[..], literal(inst)) {
                     *value = Value::Literal(literal);
+                } else if let ([value], Some(name)) = (&mut values[..], special(inst)) {
+                    *value = Value::Special(name);
+                } else if let (Some((bank, offset)), false) = (loaded_word(inst, touches), is_part) {
+                    values =
+                        (0..written.len()).map(|word| Value::Bank(bank, offset + 4 * word as i64)).collect();
                 } else if is_constant(inst, touches, state) {
                     let constants = written.iter().map(|register| Value::Constant(index, *register));
                     values = constants.collect();
@@ -395,6 +414,22 @@ fn literal(inst: &Inst) -> Option<u32> {
     matches!(source.kind, Kind::Signed | Kind::Unsigned).then_some(source.value as u32)
 }
 
+/// The special register that an instruction reads, if it never changes for a thread.
+fn special(inst: &Inst) -> Option<M> {
+    use M::{SR_CTAID_X, SR_CTAID_Y, SR_CTAID_Z, SR_CgaCtaId, SR_LANEID, SR_TID_X, SR_TID_Y, SR_TID_Z};
+    let place = inst.operands().position(|(slot, _)| slot.kind == Kind::Name)?;
+    let lasting = [SR_TID_X, SR_TID_Y, SR_TID_Z, SR_CTAID_X, SR_CTAID_Y, SR_CTAID_Z, SR_CgaCtaId, SR_LANEID];
+    (inst.op() == Op::S2R).then(|| inst.name(place)).filter(|name| lasting.contains(name))
+}
+
+/// The bank and the offset of the first word that an instruction loads from a constant address.
+fn loaded_word(inst: &Inst, touches: &[Touch]) -> Option<(u32, i64)> {
+    let reads = touches.iter().any(|touch| touch.role == Role::Use && touch.registers().next().is_some());
+    let is_bank = |kind| matches!(kind, Kind::Const | Kind::ConstB | Kind::ConstR | Kind::ConstU);
+    let (_, source) = inst.operands().find(|(_, operand)| is_bank(operand.kind))?;
+    (inst.op() == Op::LDC && !reads).then_some((source.bank.into(), source.value))
+}
+
 /// The source of a move.
 fn moved(inst: &Inst) -> Option<&Operand> {
     let is_source = |(slot, _): &(&sass::Slot, &Operand)| slot.role == Role::Use;
@@ -422,8 +457,6 @@ fn is_constant(inst: &Inst, touches: &[Touch], state: &State) -> bool {
         LDC | MOV | IADD3 | IMAD | LOP3 | SHF | LEA | PRMT | SEL | ISETP | VIADD | VIMNMX | IMNMX
     );
     let mut sources = touches.iter().filter(|touch| touch.role == Role::Use).flat_map(Touch::registers);
-    let is_known = |register| {
-        index(register).is_some_and(|i| matches!(state.registers[i], Value::Constant(..) | Value::Literal(_)))
-    };
+    let is_known = |register| index(register).is_some_and(|i| state.registers[i].is_constant());
     is_pure && sources.all(is_known)
 }

@@ -122,7 +122,9 @@ pub fn count() -> Result<()> {
 fn allocated(shape: &Shape, size: usize) -> Result<Allocated> {
     let source = shapes::module(shape, size);
     let target = ptx::Target::find("sm_90a").ok_or("no such target")?;
-    let options = sassafras::Options::new(target);
+    let mut options = sassafras::Options::new(target);
+    // What is counted is this thread's.
+    options.threads = Some(1);
     let before = Allocated::so_far();
     let compiled = sassafras::compile(&source, &options);
     let after = Allocated::so_far();

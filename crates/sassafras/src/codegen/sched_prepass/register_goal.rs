@@ -5,7 +5,7 @@
 //!
 //! Linear in the code, times the number of orders.
 
-use super::{Params, PressureTracker, R};
+use super::{PressureTracker, R};
 use crate::context::Context;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
@@ -26,18 +26,15 @@ pub fn of(
     let most = context.registers as i32 - overhead;
     let mut needed = occupancy.step(1) as i32 - overhead;
     for &block in &cfg.order {
-        pressure.begin_block(function, live, block);
-        needed = needed.max(pressure.min_pressure(function, &function.blocks[block].insts, needed));
-        needed = needed.max(routine_pressure(function, live, pressure, block));
+        needed = needed.max(self::needed(function, live, pressure, block, needed));
         if needed > most {
             return None;
         }
     }
     let goal = occupancy.step((needed + overhead) as u32).min(context.registers);
-    let Params { goal_fragmentation, matrix_slack, .. } = pressure.params;
+    let params = &pressure.params;
     let is_tight = |goal: u32, needed: i32| {
-        let left = goal as i32 - overhead - goal_fragmentation - needed;
-        left < matrix_slack && has_matrix_product(function, cfg)
+        params.goal_words(goal) - needed < params.matrix_slack && has_matrix_product(function, cfg)
     };
     // With all registers there is nothing to gain, and other blocks need not be as narrow.
     let is_goal = needed <= pressure.params.budget[R] || goal < context.registers && !is_tight(goal, needed);
@@ -62,7 +59,20 @@ pub fn reached(
     (registers <= context.registers).then(|| context.usual_occupancy().step(registers).min(context.registers))
 }
 
-fn has_matrix_product(function: &Function, cfg: &Cfg) -> bool {
+/// The words that a block takes in the best order; orders that take less than `enough` are not looked for.
+pub fn needed(
+    function: &Function,
+    live: &Liveness,
+    pressure: &mut PressureTracker,
+    block: Block,
+    enough: i32,
+) -> i32 {
+    pressure.begin_block(function, live, block);
+    let needed = pressure.min_pressure(function, &function.blocks[block].insts, enough);
+    needed.max(routine_pressure(function, live, pressure, block))
+}
+
+pub fn has_matrix_product(function: &Function, cfg: &Cfg) -> bool {
     let mut insts = cfg.order.iter().flat_map(|b| &function.blocks[*b].insts);
     insts.any(|i| crate::regalloc::is_early_clobber(&function.insts[*i]))
 }

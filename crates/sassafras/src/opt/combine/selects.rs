@@ -166,8 +166,6 @@ const SIGN: u32 = 1 << 31;
 
 /// A comparison of `p ? 1 : 0`, or of another word that is one of two constants, with a constant.
 fn predicate_of_select(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
-    /// How many functions of the word are looked through; bounds the time.
-    const DEPTH: u32 = 2;
     let [Arg::True(true), x, y, and] = &data.args[..] else { return None };
     let (at, word) = match (c.known_word(x), c.known_word(y)) {
         (None, Some(_)) => (1, x),
@@ -184,7 +182,7 @@ fn predicate_of_select(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         return None;
     }
     let (word, signs) = signed_word(data, word)?;
-    let select = ConstantSelect::of(c, word, DEPTH)?;
+    let select = ConstantSelect::of(c, word, c.tuning.combine_select_depth)?;
     let mut alone = data.clone();
     alone.args[3] = Arg::True(true);
     alone.modifiers.pop();

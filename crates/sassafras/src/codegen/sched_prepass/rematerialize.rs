@@ -1,0 +1,418 @@
+//! Rematerialization before scheduling (Briggs, Cooper & Torczon, "Rematerialization", PLDI 1992): cheap values that are
+//! live through the code of the highest register pressure, for uses elsewhere, are computed again at these uses.
+//!
+//! Front ends hoist address arithmetic out of loops without counting registers. Where its results cost occupancy, or
+//! spills, it goes back:
+//!
+//! ```text
+//! b0: v3 = IADD3 v1, v2, RZ              b0: …
+//! b1: (all registers are in use)    →    b1: …
+//! b2: LDG v3                             b2: v9 = IADD3 v1, v2, RZ; LDG v9
+//!     branch p, b1, b3                       branch p, b1, b3
+//! ```
+//!
+//! The goal is the next higher occupancy, or the register limit if every order of the code exceeds it. A value qualifies
+//! if its operands are live through that code in any case, or qualify themselves. Those that cost least for each word go
+//! first, by loop depth, until every block meets the goal. If it is not met, or if that costs more than the occupancy is
+//! worth (`remat_gain_ratio`), nothing is done. Where the limit is exceeded, each value helps: a reload takes longer.
+//!
+//! Afterwards the blocks meet the goal in some order, which [`register_goal`] finds. Originals without a use are left for
+//! `dce`. Linear in the code, plus the values that are live through blocks above the goal, whose number is bounded.
+
+use super::{PressureTracker, register_goal};
+use crate::analysis::effects;
+use crate::context::{Context, PassResult, Tuning};
+use crate::regalloc::is_rematerializable;
+use ori::entity::Entity;
+use ori::liveness::Liveness;
+use ori::{Arg, Block, Cfg, Change, Definitions, File, Function, Inst, InstData, Op, Pseudo, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+use sass::M;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
+    let Some((goal, mut excess)) = Goal::find(function, context) else { return Ok(Change::Nothing) };
+    let total: u64 = {
+        let weights = weights(function, context);
+        let insts =
+            function.blocks.keys().map(|b| weights[b.index()] * function.blocks[b].insts.len() as u64);
+        insts.sum()
+    };
+    let original = function.clone();
+    let (mut cost, mut changed) = (0, false);
+    for _ in 0..context.tuning.remat_rounds {
+        let mut plan = Plan::new(function, &excess, context);
+        plan.select();
+        let (selected, more) = (plan.selected, plan.cost);
+        if selected.is_empty() || !goal.is_limit && cost + more > goal.most_cost(total, &context.tuning) {
+            break;
+        }
+        cost += more;
+        changed |= apply(function, selected, context);
+        context.analyses.invalidate(Change::Instructions.when(changed));
+        excess = goal.excess(function, context);
+        if excess.iter().all(|words| *words <= 0) {
+            return Ok(Change::Instructions.when(changed));
+        }
+    }
+    if !goal.is_limit && changed {
+        *function = original;
+        context.analyses.invalidate(Change::Instructions);
+        changed = false;
+    }
+    Ok(Change::Instructions.when(changed))
+}
+
+/// By block: how often it runs.
+fn weights(function: &Function, context: &mut Context) -> Vec<u64> {
+    let loops = context.analyses.loops(function);
+    let weight = |block: Block| match function.blocks[block].cold {
+        true => 0,
+        false => context.tuning.loop_weight(loops.depth(block)),
+    };
+    function.blocks.keys().map(weight).collect()
+}
+
+/// What the blocks should take.
+struct Goal {
+    /// The words that values may take.
+    words: i32,
+    /// Without it values are spilled.
+    is_limit: bool,
+    /// By how much it raises occupancy, in percent.
+    gain: u64,
+}
+
+impl Goal {
+    /// The goal, and by block how many words it exceeds the goal.
+    fn find(function: &Function, context: &mut Context) -> Option<(Goal, Vec<i32>)> {
+        let mut pressure = BlockPressure::new(function, context);
+        let params = pressure.tracker.params;
+        let occupancy = context.usual_occupancy();
+        let least = occupancy.step(1) as i32 - params.goal_overhead;
+        let mut most = least;
+        for &block in &pressure.cfg.clone().order {
+            most = most.max(pressure.lowest(function, block, most));
+        }
+        // With fewer registers, the scheduler and the allocator rarely keep to the lowest pressure.
+        let slack = match register_goal::has_matrix_product(function, &pressure.cfg) {
+            true => params.matrix_slack,
+            false => 0,
+        };
+        let registers = params.registers_of_goal(most + slack);
+        let is_limit = registers > context.registers;
+        let step = match is_limit {
+            true => context.registers,
+            false => occupancy.next_step(registers)?,
+        };
+        let words = params.goal_words(step) - slack;
+        if most == least || !is_limit && most - words > context.tuning.remat_most_words as i32 {
+            return None;
+        }
+        let goal = Goal { words, is_limit, gain: occupancy.gain(step, registers).into() };
+        let excess = goal.excess_of(function, pressure);
+        let blocks = excess.iter().filter(|words| **words > 0).count();
+        (blocks <= context.tuning.remat_most_blocks as usize).then_some((goal, excess))
+    }
+
+    fn excess(&self, function: &Function, context: &mut Context) -> Vec<i32> {
+        self.excess_of(function, BlockPressure::new(function, context))
+    }
+
+    fn excess_of(&self, function: &Function, mut pressure: BlockPressure) -> Vec<i32> {
+        let mut excess = vec![0; function.blocks.len()];
+        for &block in &pressure.cfg.clone().order {
+            excess[block.index()] = (pressure.lowest(function, block, self.words) - self.words).max(0);
+        }
+        excess
+    }
+
+    /// The most weighted instructions that it is worth, of so many.
+    fn most_cost(&self, total: u64, tuning: &Tuning) -> u64 {
+        total * self.gain / (100 * u64::from(tuning.remat_gain_ratio.max(1)))
+    }
+}
+
+/// The register pressure of blocks in the best order.
+struct BlockPressure {
+    cfg: std::rc::Rc<Cfg>,
+    live: std::rc::Rc<Liveness>,
+    tracker: PressureTracker,
+}
+
+impl BlockPressure {
+    fn new(function: &Function, context: &mut Context) -> BlockPressure {
+        let cfg = context.analyses.cfg(function);
+        let live = context.analyses.liveness(function);
+        let loops = context.analyses.loops(function);
+        let mut tracker = PressureTracker::new(function, &cfg, context);
+        tracker.discount_rematerializable(function, (&cfg, &loops), &live);
+        BlockPressure { cfg, live, tracker }
+    }
+
+    /// Of a block; orders that take less than `enough` are not looked for.
+    fn lowest(&mut self, function: &Function, block: Block, enough: i32) -> i32 {
+        register_goal::needed(function, &self.live, &mut self.tracker, block, enough)
+    }
+}
+
+/// A value that is computed again in a block that uses it.
+struct Selected {
+    value: Value,
+    user: Block,
+    /// What computes it there, operands first.
+    steps: Steps,
+}
+
+type Steps = SmallVec<[Inst; 4]>;
+
+struct Plan<'a> {
+    function: &'a Function,
+    live: std::rc::Rc<Liveness>,
+    definitions: std::rc::Rc<Definitions>,
+    weights: Vec<u64>,
+    most_steps: usize,
+    /// By block: the words above the goal that are left.
+    excess: Vec<i32>,
+    /// By candidate: the blocks above the goal that it is live through.
+    through: BTreeMap<Value, Vec<Block>>,
+    /// By candidate: the blocks after those that use it.
+    users: FxHashMap<Value, Vec<Block>>,
+    /// Values that are computed again in a block.
+    available: FxHashSet<(Block, Value)>,
+    /// Selected values.
+    gone: FxHashSet<Value>,
+    selected: Vec<Selected>,
+    /// Weighted instructions of all steps.
+    cost: u64,
+}
+
+impl Plan<'_> {
+    fn new<'a>(function: &'a Function, excess: &[i32], context: &mut Context) -> Plan<'a> {
+        let cfg = context.analyses.cfg(function);
+        let mut plan = Plan {
+            function,
+            live: context.analyses.liveness(function),
+            definitions: context.analyses.definitions(function),
+            weights: weights(function, context),
+            most_steps: context.tuning.remat_most_steps as usize,
+            excess: excess.to_vec(),
+            through: BTreeMap::new(),
+            users: FxHashMap::default(),
+            available: FxHashSet::default(),
+            gone: FxHashSet::default(),
+            selected: Vec::new(),
+            cost: 0,
+        };
+        plan.find_candidates(&cfg);
+        plan.find_users(&cfg);
+        plan
+    }
+
+    fn find_candidates(&mut self, cfg: &Cfg) {
+        let live = self.live.clone();
+        for &block in cfg.order.iter().filter(|b| self.excess[b.index()] > 0) {
+            let data = &self.function.blocks[block];
+            let insts = data.insts.iter().flat_map(|i| self.function.insts[*i].uses());
+            let used: FxHashSet<Value> = insts.chain(data.end.uses()).collect();
+            for value in live.live_in[block.index()].iter() {
+                let is_through = !used.contains(&value) && live.live_out[block.index()].contains(value);
+                let is_cheap = |(_, inst)| {
+                    self.cost_of(inst).is_some() && !is_rematerializable(&self.function.insts[inst])
+                };
+                if is_through && self.definitions[value.index()].is_some_and(is_cheap) {
+                    self.through.entry(value).or_default().push(block);
+                }
+            }
+        }
+    }
+
+    fn find_users(&mut self, cfg: &Cfg) {
+        let mut after = vec![false; self.function.blocks.len()];
+        let mut pending: Vec<Block> =
+            cfg.order.iter().copied().filter(|b| self.excess[b.index()] > 0).collect();
+        while let Some(block) = pending.pop() {
+            for &next in &cfg.succs[block.index()] {
+                if !std::mem::replace(&mut after[next.index()], true) {
+                    pending.push(next);
+                }
+            }
+        }
+        for &block in cfg.order.iter().filter(|b| after[b.index()]) {
+            let data = &self.function.blocks[block];
+            let insts = data.insts.iter().flat_map(|i| self.function.insts[*i].uses());
+            for value in insts.chain(data.end.uses()).filter(|v| self.through.contains_key(v)) {
+                let users = self.users.entry(value).or_default();
+                let is_own = self.definitions[value.index()].is_some_and(|(home, _)| home == block);
+                if !is_own && users.last() != Some(&block) {
+                    users.push(block);
+                }
+            }
+        }
+    }
+
+    /// Selects values until no block exceeds the goal, the cheapest first.
+    fn select(&mut self) {
+        let words = |v: Value| u64::from(self.function.values[v].words);
+        let cost = |v: Value| self.steps_of_users(v).map(|steps| self.cost_of_all(v, &steps) * 4 / words(v));
+        let mut ranked: Vec<(u64, Value)> =
+            self.through.keys().filter_map(|v| Some((cost(*v)?, *v))).collect();
+        ranked.sort_unstable();
+        for (_, value) in ranked {
+            let exceeds = |b: &Block| self.excess[b.index()] > 0;
+            if self.through[&value].iter().any(exceeds)
+                && let Some(steps) = self.steps_of_users(value)
+            {
+                self.take(value, steps);
+            }
+        }
+    }
+
+    fn take(&mut self, value: Value, steps: Vec<Steps>) {
+        self.cost += self.cost_of_all(value, &steps);
+        let words = i32::from(self.function.values[value].words);
+        for block in &self.through[&value] {
+            self.excess[block.index()] -= words;
+        }
+        self.gone.insert(value);
+        for (user, steps) in self.users[&value].clone().into_iter().zip(steps) {
+            // The steps read other candidates there.
+            for operand in steps.iter().flat_map(|i| self.function.insts[*i].uses()) {
+                if let Some(users) = self.users.get_mut(&operand).filter(|users| !users.contains(&user)) {
+                    users.push(user);
+                }
+            }
+            self.available.insert((user, value));
+            self.selected.push(Selected { value, user, steps });
+        }
+    }
+
+    /// By block that uses a value: what computes it there.
+    fn steps_of_users(&self, value: Value) -> Option<Vec<Steps>> {
+        let users = self.users.get(&value).filter(|users| !users.is_empty())?;
+        let steps = |user: &Block| {
+            let mut steps = Steps::new();
+            let is_found =
+                !self.is_fixed(*user) && self.add_steps(value, value, *user, &mut steps, self.most_steps);
+            is_found.then_some(steps)
+        };
+        users.iter().map(steps).collect()
+    }
+
+    /// Appends what computes `value` in a block, for the candidate `of`.
+    fn add_steps(&self, value: Value, of: Value, user: Block, steps: &mut Steps, depth: usize) -> bool {
+        let Some((_, inst)) = self.definitions[value.index()] else { return false };
+        if depth == 0 || self.cost_of(inst).is_none() {
+            return false;
+        }
+        for operand in self.function.insts[inst].uses() {
+            let is_there =
+                |steps: &Steps| steps.iter().any(|i| self.function.insts[*i].results.contains(&operand));
+            if !is_there(steps)
+                && !self.stays(operand, of)
+                && !self.available.contains(&(user, operand))
+                && !self.add_steps(operand, of, user, steps, depth - 1)
+            {
+                return false;
+            }
+        }
+        steps.push(inst);
+        steps.len() <= self.most_steps
+    }
+
+    /// Is a value live in any case wherever the candidate `of` takes registers that are missing?
+    fn stays(&self, value: Value, of: Value) -> bool {
+        let is_live = |b: &Block| {
+            let (before, after) = (&self.live.live_in[b.index()], &self.live.live_out[b.index()]);
+            before.contains(value) && after.contains(value)
+        };
+        !self.gone.contains(&value) && self.through[&of].iter().all(is_live)
+    }
+
+    /// The issue slots of an instruction that may be executed again; `None` for others.
+    fn cost_of(&self, inst: Inst) -> Option<u64> {
+        let data = &self.function.insts[inst];
+        let is_word = |v: &Value| {
+            let shape = self.function.values[*v];
+            shape.file == File::R && shape.words <= 2
+        };
+        let is_free_of_place = |arg: &Arg| {
+            !matches!(arg, Arg::StackTop | Arg::Incoming(_) | Arg::Target(_))
+                && !matches!(arg, Arg::Fixed { file, .. } if *file != File::UR)
+        };
+        let is_plain = data.guard.is_none() && data.results.len() == 1 && data.results.iter().all(is_word);
+        (is_plain && data.args.iter().all(is_free_of_place)).then(|| issue_slots(data)).flatten()
+    }
+
+    fn cost_of_all(&self, value: Value, steps: &[Steps]) -> u64 {
+        let slots = |steps: &Steps| steps.iter().filter_map(|i| self.cost_of(*i)).sum::<u64>();
+        let users = self.users[&value].iter().zip(steps);
+        users.map(|(user, steps)| self.weights[user.index()] * slots(steps)).sum()
+    }
+
+    /// Does a block have instructions whose registers are fixed? Nothing comes between these.
+    fn is_fixed(&self, block: Block) -> bool {
+        let insts = &self.function.blocks[block].insts;
+        insts.iter().any(|inst| {
+            let data = &self.function.insts[*inst];
+            let names_register = |arg: &Arg| matches!(arg, Arg::Fixed { file, .. } if *file != File::UR);
+            let is_collective = matches!(data.op, Op::Machine(sass::Op::WARPSYNC | sass::Op::ENDCOLLECTIVE));
+            is_collective || self.function.fixed.contains_key(inst) || data.args.iter().any(names_register)
+        })
+    }
+}
+
+/// The issue slots of a cheap function of its operands.
+fn issue_slots(data: &InstData) -> Option<u64> {
+    use sass::Op::*;
+    if is_rematerializable(data) {
+        return Some(2);
+    }
+    match data.op {
+        _ if !effects::is_function(data) => None,
+        Op::Pseudo(Pseudo::Pack) => Some(0),
+        Op::Machine(IMAD) if data.modifiers.iter().any(|m| matches!(m, M::WIDE | M::HI)) => Some(2),
+        Op::Machine(
+            IABS | IADD3 | IMAD | IMNMX | LEA | LOP3 | MOV | PRMT | SEL | SGXT | SHF | VIADD | VIMNMX,
+        ) => Some(1),
+        _ => None,
+    }
+}
+
+/// Computes the selected values again as far as there is fuel. Is there any?
+fn apply(function: &mut Function, selected: Vec<Selected>, context: &mut Context) -> bool {
+    let mut inserted: BTreeMap<Block, Vec<Inst>> = BTreeMap::new();
+    let mut names: FxHashMap<(Block, Value), Value> = FxHashMap::default();
+    for Selected { value, user, steps } in selected {
+        if !context.fuel.burn() {
+            break;
+        }
+        let mut local: FxHashMap<Value, Value> = FxHashMap::default();
+        let insts = inserted.entry(user).or_default();
+        for step in steps {
+            let mut data = function.insts[step].clone();
+            let rename = |v: Value| local.get(&v).or_else(|| names.get(&(user, v))).copied().unwrap_or(v);
+            data.map_uses(rename);
+            let (old, shape) = (data.results[0], function.values[data.results[0]]);
+            data.results[0] = function.value(shape.file, shape.words);
+            local.insert(old, data.results[0]);
+            insts.push(function.insts.push(data));
+        }
+        let new = local[&value];
+        names.insert((user, value), new);
+        let rename = |v: Value| if v == value { new } else { v };
+        function.map_uses_in(user, rename);
+        let own = local.values().copied().collect::<FxHashSet<Value>>();
+        for inst in insts.iter() {
+            if !function.insts[*inst].results.iter().any(|v| own.contains(v)) {
+                function.insts[*inst].map_uses(rename);
+            }
+        }
+    }
+    let any = !inserted.is_empty();
+    for (block, insts) in inserted {
+        function.insert_before_uses(block, insts);
+    }
+    any
+}
