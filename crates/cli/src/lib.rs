@@ -18,6 +18,7 @@ mod disasm;
 mod doctor;
 mod doubles;
 mod entries;
+mod explain;
 mod inputs;
 mod inspect;
 mod jobs;

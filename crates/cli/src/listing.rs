@@ -11,8 +11,9 @@
 //! worth the address of the instruction after it, so that lines may be added and removed before the listing
 //! goes back to words.
 
+use ::explain::flow;
 use cubin::json::quoted;
-use sass::{Guard, Inst, Isa, Kind, Op, Role};
+use sass::{Inst, Isa, Kind, Role};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -46,10 +47,7 @@ impl<'a> Image<'a> {
 
     /// Where a branch or barrier leads, if that is in this image.
     fn target(&self, index: usize, inst: &Inst) -> Option<usize> {
-        let distance = inst.operands().find(|(slot, _)| slot.kind == Kind::Relative)?.1.value;
-        let to = Self::address(index + 1).checked_add_signed(distance)?;
-        let to = (to % WORD == 0).then_some((to / WORD) as usize)?;
-        (to < self.words.len()).then_some(to)
+        flow::target(index, inst, self.words.len())
     }
 
     /// For each instruction: does one lead there?
@@ -89,7 +87,8 @@ impl<'a> Image<'a> {
             self.text(&mut line, index, &inst);
             line.push_str(" ;");
             if let Some(live) = live.get(index) {
-                let _ = write!(line, "  // live {:>3}: {}", live.iter().count(), live.ranges());
+                let general = || live.of(flow::FILES[0].1.clone());
+                let _ = write!(line, "  // live {:>3}: {}", general().count(), ranges(general()));
             }
             line.push('\n');
             out.write_all(line.as_bytes())?;
@@ -128,119 +127,29 @@ impl<'a> Image<'a> {
         write!(out, "]}}")
     }
 
-    /// The R registers that are live before each instruction. Where a branch through a register leads is not known:
-    /// it counts as an end. Each set only grows, so the work is at most 256 visits for each way into an instruction.
-    fn live(&self) -> Vec<Registers> {
-        let flows: Vec<Flow> = self.insts().map(|(index, inst)| self.flow(index, &inst)).collect();
-        let mut sources = vec![Vec::new(); flows.len()];
-        for (index, flow) in flows.iter().enumerate() {
-            if let Some(to) = flow.leads_to {
-                sources[to].push(index);
-            }
-            if flow.falls_through && index + 1 < flows.len() {
-                sources[index + 1].push(index);
-            }
-        }
-        let mut live = vec![Registers::default(); flows.len()];
-        let mut open: Vec<usize> = (0..flows.len()).collect();
-        while let Some(index) = open.pop() {
-            let flow = &flows[index];
-            let mut now = Registers::default();
-            if let Some(next) = live.get(index + 1).filter(|_| flow.falls_through) {
-                now.add(next);
-            }
-            if let Some(to) = flow.leads_to {
-                now.add(&live[to]);
-            }
-            now.remove(&flow.writes);
-            now.add(&flow.reads);
-            if now != live[index] {
-                live[index] = now;
-                open.extend(&sources[index]);
-            }
-        }
-        live
-    }
-
-    fn flow(&self, index: usize, inst: &Inst) -> Flow {
-        let always = inst.guard == Guard::ALWAYS;
-        // A branch's own predicates and masks make it conditional too.
-        let unconditional = always
-            && inst.operands().all(|(slot, operand)| match slot.kind {
-                Kind::P | Kind::V => i64::from(sass::PT) == operand.value && !operand.is_not(),
-                Kind::U => inst.op() != Op::BRA,
-                _ => true,
-            });
-        let leaves = matches!(
-            inst.op(),
-            Op::EXIT | Op::BRA | Op::RET | Op::BRX | Op::BRXU | Op::JMP | Op::JMX | Op::JMXU
-        );
-        // These name a place, but don't go there.
-        let names = matches!(inst.op(), Op::BSSY | Op::LEPC | Op::ULEPC);
-        let touched = |role| inst.registers().filter(move |a| a.file == Kind::R && a.role == role);
-        let run = |a: sass::Access| (0..a.count).map(move |word| a.first.wrapping_add(word as u8));
-        Flow {
-            reads: touched(Role::Use).flat_map(run).collect(),
-            // A guarded write may leave the old value.
-            writes: touched(Role::Def).filter(|_| always).flat_map(run).collect(),
-            falls_through: !(leaves && unconditional),
-            leads_to: self.target(index, inst).filter(|_| !names),
-        }
+    /// The R registers that are live before each instruction.
+    fn live(&self) -> Vec<flow::Registers> {
+        let insts: Vec<Inst> = self.insts().map(|(_, inst)| inst).collect();
+        flow::live(&insts, sass::Model::of(self.isa))
     }
 }
 
-/// What an instruction means to the life of registers.
-struct Flow {
-    reads: Registers,
-    writes: Registers,
-    falls_through: bool,
-    leads_to: Option<usize>,
-}
-
-/// A set of R registers.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Registers([u128; 2]);
-
-impl Registers {
-    fn add(&mut self, other: &Registers) {
-        self.0[0] |= other.0[0];
-        self.0[1] |= other.0[1];
-    }
-
-    fn remove(&mut self, other: &Registers) {
-        self.0[0] &= !other.0[0];
-        self.0[1] &= !other.0[1];
-    }
-
-    fn iter(self) -> impl Iterator<Item = u8> {
-        (0..=u8::MAX).filter(move |&r| self.0[usize::from(r >> 7)] >> (r & 127) & 1 == 1)
-    }
-
-    /// `R2-R5 R8`
-    fn ranges(self) -> String {
-        let mut out = String::new();
-        let mut rest = self.iter().peekable();
-        while let Some(first) = rest.next() {
-            let mut last = first;
-            while let Some(next) = rest.next_if(|&next| next == last + 1) {
-                last = next;
-            }
-            let space = if out.is_empty() { "" } else { " " };
-            let _ = match last == first {
-                true => write!(out, "{space}R{first}"),
-                false => write!(out, "{space}R{first}-R{last}"),
-            };
+/// `R2-R5 R8`
+fn ranges(registers: impl Iterator<Item = usize>) -> String {
+    let mut out = String::new();
+    let mut rest = registers.peekable();
+    while let Some(first) = rest.next() {
+        let mut last = first;
+        while let Some(next) = rest.next_if(|&next| next == last + 1) {
+            last = next;
         }
-        out
+        let space = if out.is_empty() { "" } else { " " };
+        let _ = match last == first {
+            true => write!(out, "{space}R{first}"),
+            false => write!(out, "{space}R{first}-R{last}"),
+        };
     }
-}
-
-impl FromIterator<u8> for Registers {
-    fn from_iter<I: IntoIterator<Item = u8>>(registers: I) -> Registers {
-        let mut set = Registers::default();
-        registers.into_iter().for_each(|r| set.0[usize::from(r >> 7)] |= 1 << (r & 127));
-        set
-    }
+    out
 }
 
 fn label(index: usize) -> String {

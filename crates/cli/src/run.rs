@@ -8,11 +8,9 @@
 use crate::answer::Answer;
 use crate::progress::Progress;
 use crate::{inspect, log};
-use gpu::runline::{self, Contents, Run};
+use ::explain::launch::{Checks, execute, shown};
+use gpu::runline::{self, Run};
 use sim::Machine;
-use sim::ptx::Launch;
-use sim::tensor_map::{Tensor, TensorMap};
-use sim::texture::{Description, Image};
 use std::fmt::Write;
 
 pub const USAGE: &str = "\
@@ -159,11 +157,12 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
 
 /// Runs launches in order, and says of each what came of it.
 fn run_all(runs: &[Run], programs: &Programs, request: &Request) -> Answer {
+    let checks = Checks { races: request.races, weak: request.weak, ..Checks::default() };
     let (mut text, mut passed) = (String::new(), 0);
     for (index, run) in runs.iter().enumerate() {
         let number = format!("launch {} of {}", index + 1, runs.len());
         let progress = Progress::show(&format!("{number}, {}", run.kernel));
-        let outcome = execute(&mut *programs.machine(), run, request);
+        let outcome = execute(&mut *programs.machine(), run, checks);
         drop(progress);
         if runs.len() > 1 {
             let _ = write!(text, "{number}, ");
@@ -240,66 +239,6 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
     let output = sassafras::compile_module(module, &options);
     let cubin = output.cubin.ok_or_else(|| refused(&output.diagnostics, &[]))?;
     simulated(&cubin).map(|programs| (source.clone(), programs))
-}
-
-/// Runs one, and compares memory with what is expected of it: the buffers, or what is wrong.
-fn execute(machine: &mut dyn Machine, run: &Run, request: &Request) -> Result<Vec<Vec<u8>>, String> {
-    let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-    let parameters = run.parameters(&addresses, |object, address| make(machine, object, address))?;
-    let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
-    let launch = Launch { shared: run.shared, check_races: request.races, weak: request.weak, ..launch };
-    machine.run(&launch).map_err(|fault| fault.to_string())?;
-    let read = |(address, data): (&u64, &[u8])| {
-        machine.read(*address, data.len()).map(<[u8]>::to_vec).unwrap_or_default()
-    };
-    let results: Vec<Vec<u8>> = addresses.iter().zip(run.buffers()).map(read).collect();
-    let expects = run.args.iter().any(|arg| matches!(arg.contents, Contents::Buffer { after: Some(_), .. }));
-    if expects {
-        run.check(&results).map_err(|mismatch| mismatch.to_string())?;
-    }
-    Ok(results)
-}
-
-/// The map or the handle of a run line.
-fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Result<Vec<u8>, String> {
-    match object {
-        runline::Object::Map(tensor) => {
-            let runline::Tensor { element, sizes, strides, boxes, steps, .. } = tensor;
-            let runline::Tensor { swizzle, interleave, fills_nan, .. } = *tensor;
-            let tensor = Tensor { element, sizes, strides, boxes, steps, swizzle, interleave, fills_nan };
-            Ok(TensorMap::new(address, &tensor)?.write().to_vec())
-        }
-        runline::Object::Multicast => Ok(machine.add_multicast(address).to_le_bytes().to_vec()),
-        runline::Object::Image(image) => {
-            let description = Description {
-                channel: image.channel,
-                channels: image.channels,
-                sizes: &image.sizes,
-                layered: image.layered,
-                cube: image.cube,
-                levels: image.levels,
-                beyond: image.beyond,
-                normalised: image.normalised,
-                linear: image.linear,
-                linear_levels: image.linear_levels,
-                as_integers: image.integers,
-            };
-            Ok(machine.add_image(Image::new(address, &description)?).to_le_bytes().to_vec())
-        }
-    }
-}
-
-/// The first elements of each buffer.
-fn shown(run: &Run, results: &[Vec<u8>], count: usize) -> String {
-    let buffers = run.args.iter().filter(|arg| matches!(arg.contents, Contents::Buffer { .. }));
-    let mut out = String::new();
-    for (arg, bytes) in buffers.zip(results) {
-        let size = arg.ty.size();
-        let elements = bytes.chunks_exact(size).take(count).map(|element| arg.ty.show(arg.ty.load(element)));
-        let more = if bytes.len() / size > count { ", ..." } else { "" };
-        let _ = writeln!(out, "{} = [{}{more}]", arg.name, elements.collect::<Vec<_>>().join(", "));
-    }
-    out
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::log::FAILED;
 use crate::messages::catalog;
 use crate::tool::Tool;
-use crate::{completions, disasm, doctor, inspect, manual, opt, options, run, verify};
+use crate::{completions, disasm, doctor, explain, inspect, manual, opt, options, run, verify};
 use ptx::advice::nearest;
 use std::io::Write;
 
@@ -38,6 +38,12 @@ pub const TOOLS: &[Tool] = &[
         about: "run kernels of a PTX file or a cubin, without a GPU",
         usage: run::USAGE,
         run: run::run,
+    },
+    Tool {
+        name: "explain",
+        about: "write a page that shows what becomes of a PTX file",
+        usage: explain::USAGE,
+        run: |w| explain::explain(w).map(Answer::from),
     },
     Tool {
         name: "opt",

@@ -1,20 +1,27 @@
-//! JSON output, for all crates of the workspace: values that print themselves, keys in the order given.
+//! JSON output, for all crates of the workspace: values that print themselves, keys in the order given: indented
+//! (`Display`) or on one line ([`Json::compact`]).
 //!
 //! It is written here and not taken from a crate: it is a page of code without a derive, the order of keys is that of
 //! the code, and `cubin` stays without dependencies.
 
 use std::fmt::Write;
 
-/// A value. `Display` prints it over several lines, [`Json::line`] on one.
+/// A value.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the kinds of JSON")]
 pub enum Json {
+    /// `null`
     Null,
+    /// `true`, `false`
     Bool(bool),
+    /// A number that has no sign.
     Number(u64),
+    /// A number.
     Signed(i64),
+    /// A string.
     Text(String),
+    /// An array.
     List(Vec<Json>),
+    /// An object.
     Object(Vec<(&'static str, Json)>),
 }
 
@@ -26,27 +33,43 @@ pub fn quoted(text: &str) -> String {
 }
 
 impl Json {
-    /// The value on one line.
-    pub fn line(&self) -> String {
-        let joined = |parts: Vec<String>| parts.join(",");
-        match self {
-            Json::List(items) => format!("[{}]", joined(items.iter().map(Json::line).collect())),
-            Json::Object(fields) => {
-                let field = |(key, value): &(&str, Json)| format!("{}:{}", quoted(key), value.line());
-                format!("{{{}}}", joined(fields.iter().map(field).collect()))
-            }
-            plain => plain.to_string(),
-        }
-    }
-
-    /// A text.
+    /// A string.
     pub fn text(text: impl Into<String>) -> Json {
         Json::Text(text.into())
     }
 
-    /// A list of what becomes of each item.
+    /// An array of what `json` makes of each item.
     pub fn list<T>(items: &[T], json: impl Fn(&T) -> Json) -> Json {
         Json::List(items.iter().map(json).collect())
+    }
+
+    /// The value in one line without blanks.
+    pub fn compact(&self) -> String {
+        let mut out = String::new();
+        self.write_compact(&mut out);
+        out
+    }
+
+    fn write_compact(&self, out: &mut String) {
+        match self {
+            Json::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    out.push(if index == 0 { '[' } else { ',' });
+                    item.write_compact(out);
+                }
+                out.push_str(if items.is_empty() { "[]" } else { "]" });
+            }
+            Json::Object(fields) => {
+                for (index, (key, value)) in fields.iter().enumerate() {
+                    out.push(if index == 0 { '{' } else { ',' });
+                    write_text(out, key);
+                    out.push(':');
+                    value.write_compact(out);
+                }
+                out.push_str(if fields.is_empty() { "{}" } else { "}" });
+            }
+            single => single.write(out, 0),
+        }
     }
 
     fn write(&self, out: &mut String, depth: usize) {

@@ -50,7 +50,8 @@ mod passes;
 mod regalloc;
 
 pub use context::{
-    Bounds, CacheRule, Cancel, Clock, DebugInfo, Knob, Limits, Options, Stop, Times, Tuning, system_clock,
+    Bounds, CacheRule, Cancel, Clock, DebugInfo, Knob, Limits, Options, Snapshot, SnapshotLine, Stop, Times,
+    Tuning, system_clock,
 };
 pub use driver::ir_text::{OptError, opt_text, pass_names};
 pub use module::tools_patch::not_for_patches;
@@ -190,6 +191,8 @@ pub struct Output {
     pub times: Times,
     /// The dumps that [`Options::dump`] and [`Options::time_passes`] ask for.
     pub log: String,
+    /// The code after each pass, function by function, if [`Options::snapshots`] asks for it.
+    pub snapshots: Vec<Snapshot>,
 }
 
 /// Compiles a module that the front end accepted: one without errors ([`ptx::Parsed::failed`]).

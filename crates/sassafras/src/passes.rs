@@ -19,7 +19,9 @@ use crate::codegen::{
 };
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
-use crate::context::{Context, Fuel, Options, PassError, PassFailure, PassResult, Times};
+use crate::context::{
+    Context, Fuel, Options, PassError, PassFailure, PassResult, Record, Snapshot, SnapshotLine, Times,
+};
 use crate::lower::{expand, library};
 use crate::mach::unit::{LinearCode, Unit};
 use crate::mach::{
@@ -567,6 +569,9 @@ fn passes() -> impl Iterator<Item = &'static Pass> {
     rows().enumerate().filter(|(i, pass)| rows().take(*i).all(|p| p.name != pass.name)).map(|(_, pass)| pass)
 }
 
+/// What comes before the first pass.
+const LOWER_ABOUT: &str = "from PTX to Ori, the compiler's IR in SSA form";
+
 /// Does a pass of this name exist?
 pub fn is_pass(name: &str) -> bool {
     name == Times::LOWER || rows().any(|pass| pass.name == name)
@@ -640,6 +645,14 @@ impl Pass {
         }
     }
 
+    /// The same by lines, with what they are for.
+    fn lines(&self, unit: &Unit, context: &Context) -> Vec<SnapshotLine> {
+        match self.run {
+            Run::Ori(_) => SnapshotLine::of_ori(&unit.kernel.code.to_string()),
+            Run::Mach(_) => text::lines(unit, context.machine.isa),
+        }
+    }
+
     fn dump(&self, unit: &Unit, context: &Context, log: &mut String) {
         let level = if matches!(self.run, Run::Ori(_)) { "" } else { "machine code " };
         let _ = writeln!(log, "; {level}after {}\n{}", self.name, self.text(unit, context));
@@ -697,13 +710,13 @@ pub fn compile_routine(
     // many it needs is known for all other passes together only.
     let disabled_passes = vec!["sched-prepass"];
     let all_passes = Options { level: 3, fuel: None, disabled_passes, ..options.clone() };
-    let options = Options { debug_code: false, dump: None, ..all_passes };
+    let options = Options { debug_code: false, dump: None, snapshots: false, ..all_passes };
     let kernel = library::function(name, machine, options.tuning);
     let kernel = kernel.ok_or_else(|| format!("the library has no routine '{name}'"))?;
     let mut unit = Unit::new(kernel, &options, compile_routine);
     let last = PIPELINE.iter().position(|step| step.passes().iter().any(|pass| pass.name == "linearize"));
     let steps = &PIPELINE[..last.map_or(PIPELINE.len(), |last| last + 1)];
-    run_steps(steps, &mut unit, machine, (&mut Times::default(), &mut String::new()))
+    run_steps(steps, &mut unit, machine, (&mut Times::default(), &mut Record::default()))
         .map_err(|e| format!("routine '{name}': {e}"))?;
     match unit.linear.frame == 0 && library::fits_window(name, unit.code.registers) {
         true => Ok(unit.linear),
@@ -715,7 +728,7 @@ pub fn compile_routine(
 pub fn run(
     unit: &mut Unit,
     machine: &'static TargetMachine,
-    output: (&mut Times, &mut String),
+    output: (&mut Times, &mut Record),
 ) -> Result<(), PassFailure> {
     run_steps(PIPELINE, unit, machine, output)
 }
@@ -724,7 +737,7 @@ fn run_steps(
     steps: &'static [Step],
     unit: &mut Unit,
     machine: &'static TargetMachine,
-    (times, log): (&mut Times, &mut String),
+    (times, record): (&mut Times, &mut Record),
 ) -> Result<(), PassFailure> {
     let options = unit.options;
     let fuel = Fuel::new(options.fuel);
@@ -732,9 +745,13 @@ fn run_steps(
     let context = Context::new(machine, unit.kernel.registers(), options.tuning, fuel);
     let context = Context { occupancy, ..context };
     let mut driver =
-        Driver { unit, context, times, log, options, holds: vec![Ssa], is_simple: false, is_swept: false };
+        Driver { unit, context, times, record, options, holds: vec![Ssa], is_simple: false, is_swept: false };
     if driver.is_dumped(Times::LOWER) {
-        dump_ori(Times::LOWER, &driver.unit.kernel.code, driver.log);
+        dump_ori(Times::LOWER, &driver.unit.kernel.code, &mut driver.record.log);
+    }
+    if options.snapshots {
+        let lines = Some(SnapshotLine::of_ori(&driver.unit.kernel.code.to_string()));
+        driver.keep(Times::LOWER, LOWER_ABOUT, false, lines);
     }
     if options.verify {
         verify_ori(&driver.unit.kernel.code).map_err(|e| failure(Times::LOWER, driver.unit, e))?;
@@ -751,7 +768,7 @@ struct Driver<'a, 'u> {
     unit: &'a mut Unit<'u>,
     context: Context,
     times: &'a mut Times,
-    log: &'a mut String,
+    record: &'a mut Record,
     options: &'a Options,
     /// What holds for the code, if it is verified.
     holds: Vec<Property>,
@@ -808,13 +825,28 @@ impl Driver<'_, '_> {
         self.is_simple = is_simplify || self.is_simple && (is_sweep || is_same);
         self.is_swept = is_sweep || self.is_swept && is_same;
         if self.is_dumped(pass.name) {
-            pass.dump(self.unit, &self.context, self.log);
+            pass.dump(self.unit, &self.context, &mut self.record.log);
+        }
+        if self.options.snapshots {
+            let lines = (!is_same).then(|| pass.lines(self.unit, &self.context));
+            self.keep(pass.name, pass.about, matches!(pass.run, Run::Mach(_)), lines);
         }
         if self.options.verify {
             let verified = pass.follow(&mut self.holds).and_then(|()| pass.verify(self.unit, &self.context));
             verified.map_err(|e| failure(pass.name, self.unit, e))?;
         }
         Ok(change)
+    }
+
+    fn keep(
+        &mut self,
+        pass: &'static str,
+        about: &'static str,
+        machine: bool,
+        lines: Option<Vec<SnapshotLine>>,
+    ) {
+        let function = self.unit.kernel.code.name.clone();
+        self.record.keep(Snapshot { function, pass, about, machine, lines });
     }
 
     fn is_dumped(&self, pass: &str) -> bool {
@@ -835,7 +867,7 @@ fn phases() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub fn help() -> String {
     let mut text =
         String::from("Passes in order, with the level of optimization from which on each runs:\n\n");
-    let _ = writeln!(text, "  {:<22} -   from PTX to Ori, the compiler's IR in SSA form", Times::LOWER);
+    let _ = writeln!(text, "  {:<22} -   {LOWER_ABOUT}", Times::LOWER);
     for pass in passes() {
         let code = if matches!(pass.run, Run::Ori(_)) { "Ori " } else { "mach" };
         let _ = writeln!(text, "  {:<22} {}   {code}  {}", pass.name, pass.level, pass.about);

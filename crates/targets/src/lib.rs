@@ -21,7 +21,8 @@
 //! 13.0 for each target; an H200 confirms those of sm_90. The facts of the container were measured on what ptxas
 //! 13.0.88 writes for each target (empty kernels and kernels with parameters, shared memory, variables and calls).
 //! Threads and blocks of an SM are the most for which ptxas does not warn, and agree with the CUDA programming guide's
-//! table of compute capabilities, which lacks sm_88.
+//! table of compute capabilities, which lacks sm_88. Shared memory of an SM, its unit and the system's part are those of
+//! that table and of the CUDA toolkit's `cuda_occupancy.h`.
 
 #![deny(missing_docs)]
 
@@ -53,6 +54,13 @@ pub struct Target {
     pub threads_per_sm: u32,
     /// See `threads_per_sm`.
     pub blocks_per_sm: u32,
+    /// Bytes of shared memory of an SM, the most that it can be told to have; what the system takes of them for each
+    /// block; and the unit in which they are allocated.
+    pub shared_per_sm: u32,
+    /// See `shared_per_sm`.
+    pub system_shared_per_block: u32,
+    /// See `shared_per_sm`.
+    pub shared_unit: u32,
     /// `%nwarpid` as ptxas folds it; `None`: it is read from `SR_VIRTCFG`.
     pub nwarpid: Option<u32>,
 

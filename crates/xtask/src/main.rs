@@ -19,6 +19,7 @@ mod frontend;
 mod fuzz;
 mod imports;
 mod ops;
+mod playground;
 mod pressure;
 mod probe;
 mod probe_latency;
@@ -60,13 +61,15 @@ cargo xtask <task>
       mutants                    the schedule verifier finds each of 10,000 planted errors
       modifiers                  `neg`, `abs` and `not` in front of every operand: the interpreter's memory at all levels
       ordering-mutants           the simulator's weak mode finds each planted loss of memory ordering
+      pages                      the page of `sassafras explain` in Chromium: links, plots, timeline, keys, search
+      playground                 the playground in Chromium: compile, run, share; its size and its speed
       world DIR...               PTX of other people: verdicts and messages as ptxas's, verify and nvdisasm have no complaint
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)
       --family NAME              forms, compile-forms, tensor-text, matrix: this family only
       --ptxas-same N             corpus: ptxas makes the same cubin from our printed text, for N files
       --record                   commands: write down ptxas's answers anew
-      --bundle DIR               modifiers: the modules and cubins for a machine with a GPU, in place of a run here
+      --bundle DIR               pages, playground: pictures of the pages go there; modifiers: the modules and cubins for a machine with a GPU, in place of a run here
       --ours-only                modifiers --bundle: without ptxas's cubins
       --gpu                      modifiers: on this machine's GPU, in place of the simulator
       --target SM                modifiers: for another target than sm_90a; world: for these in place of each file's own
@@ -112,6 +115,7 @@ cargo xtask <task>
       --mixed                    list operations that never come as close as their unit does
       --write                    add what was measured to the model's table
       --fresh                    put it in place of the table: after a unit was split
+  playground [DIR]               the playground: a folder of static files (default target/playground)
   wheel                          the Python package: built, installed into a fresh environment, tested there
       --release                  as for people (default: as tests are built)
   release                        what people install: static command, Debian package, wheel, checksums, lists of parts
@@ -154,6 +158,7 @@ fn dispatch() -> Result<()> {
         "conformance" => conformance::run(arguments),
         "bench" => bench::run(arguments),
         "fuzz" => fuzz::run(arguments),
+        "playground" => playground::run(arguments),
         "probe" => probe::run(arguments),
         "probe-latency" => probe_latency::run(arguments),
         "tuned" => tuned::run(),

@@ -1,9 +1,10 @@
 //! `cargo xtask setup`: installs the pinned reference tools, and what builds and tests the Python package, into a Python
-//! environment under `target/ref`.
+//! environment under `target/ref`, and Chromium, where it is missing and apt-get is there, for the whole machine.
 //!
 //! Does nothing but check the versions when they are there. Which package index is asked is pip's own
 //! configuration.
 
+use crate::conformance::browser;
 use crate::tools::{self, Tools};
 use crate::{Result, shell};
 use std::process::Command;
@@ -32,6 +33,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     if !can_build_wheels() {
         install_packages(&WHEEL_PACKAGES)?;
     }
+    if browser::find().is_err() {
+        install_browser()?;
+    }
     let tools = Tools::find()?;
     tools.check_versions()?;
     println!("reference tools are ready: {}", tools.bin().display());
@@ -55,6 +59,19 @@ fn install() -> Result<()> {
         );
     }
     install_packages(&PACKAGES)
+}
+
+/// Installs the browser that pages are tried in, where that can be done without a question.
+fn install_browser() -> Result<()> {
+    let install =
+        || shell::run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "chromium"]));
+    // The list of packages may be old, or not there yet.
+    let installed = install().or_else(|_| {
+        shell::run(Command::new("apt-get").arg("update"))?;
+        install()
+    });
+    installed.map_err(|error| format!("no browser for the pages' tests: install chromium ({error})"))?;
+    browser::find().map(drop)
 }
 
 /// Installs packages into the environment, which is made if there is none.

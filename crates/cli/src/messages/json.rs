@@ -20,7 +20,7 @@ pub fn print(report: &Report) -> String {
         ("help", texts(&report.help)),
         ("plain", text(report.plain.trim_end())),
     ]);
-    object.line() + "\n"
+    object.compact() + "\n"
 }
 
 fn place(report: &Report, place: &Place) -> Json {
@@ -43,5 +43,5 @@ pub fn summary(errors: usize, warnings: usize) -> String {
     let number = |count: usize| Json::Number(count as u64);
     let fields =
         vec![("kind", Json::text("summary")), ("errors", number(errors)), ("warnings", number(warnings))];
-    Json::Object(fields).line() + "\n"
+    Json::Object(fields).compact() + "\n"
 }

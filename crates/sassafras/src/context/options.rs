@@ -40,6 +40,8 @@ pub struct Options {
     pub verify: bool,
     /// Write the IR after this pass, or after each (`all`), to the log.
     pub dump: Option<String>,
+    /// Keep the code of each function after each pass ([`Output::snapshots`](crate::Output::snapshots)).
+    pub snapshots: bool,
     /// Optimization fuel of each function: the most rewrites.
     pub fuel: Option<u32>,
     /// The numbers of heuristics.
@@ -109,6 +111,7 @@ impl Options {
             threads: None,
             verify: false,
             dump: None,
+            snapshots: false,
             fuel: None,
             tuning: Tuning::default(),
             disabled_passes: Vec::new(),

@@ -2,7 +2,9 @@
 
 pub mod ir_text;
 
-use crate::context::{Bounds, DebugInfo, Ended, Failure, Lines, Options, PassError, Times, parallel, target};
+use crate::context::{
+    Bounds, DebugInfo, Ended, Failure, Lines, Options, PassError, Record, Times, parallel, target,
+};
 use crate::mach::unit::Unit;
 use crate::module::abi::Convention;
 use crate::module::setmaxnreg::Reconfiguration;
@@ -98,13 +100,14 @@ pub fn cubin(module: &ptx::Module, options: &Options, output: &mut Output) -> Re
     output.times.count(Times::SETUP, options.now() - start);
     let threads = threads(options, functions.len());
     let outcomes = parallel::map(&functions, threads, |source| {
-        let (mut times, mut log) = (Times::default(), String::new());
-        (function(env, source, options, (&mut times, &mut log)), times, log)
+        let (mut times, mut record) = (Times::default(), Record::default());
+        (function(env, source, options, (&mut times, &mut record)), times, record)
     });
     let mut compiled = Vec::new();
-    for (outcome, times, dumps) in outcomes {
+    for (outcome, times, record) in outcomes {
         output.times.add(&times);
-        output.log.push_str(&dumps);
+        output.log.push_str(&record.log);
+        output.snapshots.extend(record.snapshots);
         compiled.push(Compiled { times, ..outcome? });
     }
     // ptxas compiles from last to first, but without optimization what a linker or a debugger reads.
@@ -154,15 +157,16 @@ fn function<'a>(
     env: lower::Env,
     source: &'a ptx::ast::Function<'a>,
     options: &Options,
-    (times, log): (&mut Times, &mut String),
+    (times, record): (&mut Times, &mut Record),
 ) -> Result<Compiled<'a>, Ended> {
     let start = options.now();
-    let unit = match pipeline(env, source, options, (times, log))? {
+    let unit = match pipeline(env, source, options, (times, record))? {
         Some(unit) => unit,
         None => {
             let serial = lower::Env { serial: Some(lower::Reason::Registers), ..env };
             let unsettled = || Failure::internal("wgmma-hazards", "", "serialized wgmma are outstanding");
-            pipeline(serial, source, options, (times, log))?.ok_or_else(unsettled)?
+            record.snapshots.clear();
+            pipeline(serial, source, options, (times, record))?.ok_or_else(unsettled)?
         }
     };
     let Unit { mut kernel, mut code, encoded, .. } = unit;
@@ -182,7 +186,7 @@ fn pipeline<'o>(
     env: lower::Env,
     source: &ptx::ast::Function,
     options: &'o Options,
-    (times, log): (&mut Times, &mut String),
+    (times, record): (&mut Times, &mut Record),
 ) -> Result<Option<Unit<'o>>, Ended> {
     options.go_on(0).map_err(Ended::Stopped)?;
     let mut kernel = times.of(Times::LOWER, options, || lower::function(env, source))?;
@@ -193,7 +197,7 @@ fn pipeline<'o>(
         tools_patch::check_uniform(&kernel.code, env.lines)?;
     }
     let mut unit = Unit::new(kernel, options, passes::compile_routine);
-    let Err(failure) = passes::run(&mut unit, env.machine, (times, log)) else { return Ok(Some(unit)) };
+    let Err(failure) = passes::run(&mut unit, env.machine, (times, record)) else { return Ok(Some(unit)) };
     match failure.error {
         PassError::WgmmaHazard => Ok(None),
         PassError::Stopped(stop) => Err(Ended::Stopped(stop)),

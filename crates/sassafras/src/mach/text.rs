@@ -13,34 +13,44 @@
 //! has its control code before it, and after `emit` the bytes are disassembled, with
 //! relocations as comments.
 
+use crate::context::SnapshotLine;
 use crate::mach::inst::{Address, MachFunction, MachInst};
 use crate::mach::linearize::selected;
 use crate::mach::unit::{EncodedFunction, LinearCode, Unit};
 use ori::entity::Entity;
 use ori::{Block, Function, Half, Terminator};
 use sass::{Control, Isa};
-use std::fmt::Write;
 
 /// The latest form that a function has.
 pub fn text(unit: &Unit, isa: Isa) -> String {
+    lines(unit, isa).into_iter().fold(String::new(), |text, line| text + &line.text + "\n")
+}
+
+/// The same by lines, with what they are for.
+pub fn lines(unit: &Unit, isa: Isa) -> Vec<SnapshotLine> {
     let function = &unit.kernel.code;
-    let mut out = format!("machine function {} {{\n", function.name);
+    let mut out = Vec::new();
+    push(&mut out, 0, format!("machine function {} {{", function.name));
     match unit {
         Unit { encoded, .. } if !encoded.bytes.is_empty() => encoded_text(encoded, isa, &mut out),
         Unit { linear, .. } if !linear.insts.is_empty() => linear_text(linear, function, isa, &mut out),
         Unit { code, .. } => block_text(code, function, isa, &mut out),
     }
-    out.push_str("}\n");
+    push(&mut out, 0, "}".to_string());
     out
 }
 
-fn block_text(code: &MachFunction, function: &Function, isa: Isa, out: &mut String) {
+fn push(out: &mut Vec<SnapshotLine>, at: u32, text: String) {
+    out.push(SnapshotLine { text, at });
+}
+
+fn block_text(code: &MachFunction, function: &Function, isa: Isa, out: &mut Vec<SnapshotLine>) {
     for &block in &code.order {
-        let _ = writeln!(out, "{block}:");
+        push(out, 0, format!("{block}:"));
         for inst in &code.blocks[block.index()] {
             line(inst, None, function, isa, out);
         }
-        let _ = writeln!(out, "    {}", terminator(function, code, block));
+        push(out, function.blocks[block].end_at, format!("    {}", terminator(function, code, block)));
     }
 }
 
@@ -56,7 +66,7 @@ fn terminator(function: &Function, code: &MachFunction, block: Block) -> String 
     }
 }
 
-fn linear_text(linear: &LinearCode, function: &Function, isa: Isa, out: &mut String) {
+fn linear_text(linear: &LinearCode, function: &Function, isa: Isa, out: &mut Vec<SnapshotLine>) {
     let targets = linear.insts.iter().filter_map(|inst| inst.target);
     let mut labels: Vec<(usize, Block)> = targets.map(|b| (linear.starts[b.index()], b)).collect();
     labels.sort_by_key(|(start, block)| (*start, block.index()));
@@ -64,41 +74,47 @@ fn linear_text(linear: &LinearCode, function: &Function, isa: Isa, out: &mut Str
     for (i, inst) in linear.insts.iter().enumerate() {
         let first = labels.partition_point(|(start, _)| *start < i);
         for (_, block) in labels[first..].iter().take_while(|(start, _)| *start == i) {
-            let _ = writeln!(out, "{block}:");
+            push(out, 0, format!("{block}:"));
         }
         let timed = linear.timed.get(i);
         for stall in timed.iter().flat_map(|timed| &timed.nops) {
-            let _ = writeln!(out, "    --:-:-:Y:{stall:02}  NOP");
+            push(out, 0, format!("    --:-:-:Y:{stall:02}  NOP"));
         }
         line(inst, timed.map(|timed| timed.control), function, isa, out);
     }
 }
 
-fn encoded_text(encoded: &EncodedFunction, isa: Isa, out: &mut String) {
+fn encoded_text(encoded: &EncodedFunction, isa: Isa, out: &mut Vec<SnapshotLine>) {
     let words = encoded.bytes.chunks_exact(sass::WORD_BYTES as usize);
     for (i, word) in words.enumerate() {
         let word = word.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte));
         let (inst, address) = (sass::decode(isa, word), i as u64 * sass::WORD_BYTES);
         let text = format!("    /*{address:04x}*/ {}  {}", inst.control, inst.at(address));
-        let _ = match encoded.relocs.iter().find(|reloc| reloc.offset / sass::WORD_BYTES == i as u64) {
-            Some(reloc) => {
-                writeln!(out, "{text:<48} ; {:?} {}{:+}", reloc.kind, reloc.symbol, reloc.addend)
-            }
-            None => writeln!(out, "{text}"),
+        let text = match encoded.relocs.iter().find(|reloc| reloc.offset / sass::WORD_BYTES == i as u64) {
+            Some(reloc) => format!("{text:<48} ; {:?} {}{:+}", reloc.kind, reloc.symbol, reloc.addend),
+            None => text,
         };
+        push(out, encoded.at.get(i).copied().unwrap_or(0), text);
     }
 }
 
-fn line(inst: &MachInst, control: Option<Control>, function: &Function, isa: Isa, out: &mut String) {
+fn line(
+    inst: &MachInst,
+    control: Option<Control>,
+    function: &Function,
+    isa: Isa,
+    out: &mut Vec<SnapshotLine>,
+) {
     let text = match (selected(inst, isa), control) {
         (Ok(selected), Some(control)) => format!("    {control}  {}", selected.controlled(control)),
         (Ok(selected), None) => format!("    {selected}"),
         (Err(e), _) => format!("    {} ; illegal: {e}", inst.op.name()),
     };
-    let _ = match note(inst, function) {
-        Some(note) => writeln!(out, "{text:<48} ; {note}"),
-        None => writeln!(out, "{text}"),
+    let text = match note(inst, function) {
+        Some(note) => format!("{text:<48} ; {note}"),
+        None => text,
     };
+    push(out, inst.at, text);
 }
 
 /// What will be filled in: the block of a distance, the symbol of an address.

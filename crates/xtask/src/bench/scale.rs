@@ -5,7 +5,7 @@
 //! machine and in every run. Most work here fills a vector, a table or a set, so work that grows too fast is seen in the
 //! bytes; a search that allocates nothing is not, and takes the benchmark.
 
-mod shapes;
+pub mod shapes;
 
 use super::measure::{Usage, measure};
 use crate::allocated::Allocated;

@@ -6,6 +6,7 @@
 use crate::{Result, shell};
 use std::path::PathBuf;
 
+pub mod browser;
 mod commands;
 mod compile_forms;
 mod corpus;
@@ -18,6 +19,7 @@ mod mistakes;
 mod modifiers;
 mod mutants;
 mod ordering;
+mod pages;
 mod reproducible;
 mod simulator;
 mod tensor_text;
@@ -26,7 +28,7 @@ mod world;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
@@ -41,10 +43,11 @@ const PARTS: [Part; 14] = [
     ("verify", verify::run),
     ("mutants", mutants::run),
     ("ordering-mutants", ordering::run),
+    ("pages", pages::run),
 ];
 
-/// Parts that need what only the command line can name: they run where they are asked for.
-const PARTS_ON_REQUEST: [Part; 1] = [("world", world::run)];
+/// Parts that need what only the command line can name, or a build of their own: they run where they are asked for.
+const PARTS_ON_REQUEST: [Part; 2] = [("playground", pages::playground), ("world", world::run)];
 
 pub struct Options {
     /// Holds `corpus/` (PTX files) and `data/` (recorded answers of ptxas). Without it, the small corpus and the

@@ -1,0 +1,3 @@
+
+const explained = JSON.parse(document.getElementById("document").textContent);
+window.explain = mount(document.getElementById("app"), explained);
