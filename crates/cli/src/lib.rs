@@ -22,6 +22,7 @@ mod listing;
 mod log;
 mod opt;
 mod options;
+mod profile;
 mod run;
 mod statistics;
 mod tools;

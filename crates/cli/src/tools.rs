@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::log::FAILED;
-use crate::{disasm, inspect, opt, options, run, verify};
+use crate::{disasm, inspect, opt, options, profile, run, verify};
 use std::io::Write;
 
 struct Tool {
@@ -42,6 +42,12 @@ const TOOLS: &[Tool] = &[
         about: "run kernels of a PTX file or a cubin, without a GPU",
         usage: run::USAGE,
         run: run::run,
+    },
+    Tool {
+        name: "profile",
+        about: "predict how long kernels take on a GPU, and why",
+        usage: profile::USAGE,
+        run: profile::profile,
     },
     Tool {
         name: "opt",
