@@ -5,9 +5,11 @@ use super::parameters::Parameters;
 /// Instructions of a line of 128 bytes.
 pub const LINE: u32 = 8;
 
+const ABSENT: u64 = u64::MAX;
+
 /// Lines in order of their last use, and when each is there.
 struct Lines {
-    /// By line; 0: not there.
+    /// By line; [`ABSENT`]: not there.
     ready: Vec<u64>,
     used: Vec<u64>,
     present: Vec<u32>,
@@ -16,12 +18,12 @@ struct Lines {
 
 impl Lines {
     fn new(count: usize, most: usize) -> Lines {
-        Lines { ready: vec![0; count], used: vec![0; count], present: Vec::new(), most: most.max(1) }
+        Lines { ready: vec![ABSENT; count], used: vec![0; count], present: Vec::new(), most: most.max(1) }
     }
 
     fn get(&mut self, line: u32, now: u64) -> Option<u64> {
         let at = line as usize;
-        let ready = self.ready.get(at).copied().filter(|ready| *ready > 0)?;
+        let ready = self.ready.get(at).copied().filter(|ready| *ready != ABSENT)?;
         self.used[at] = now;
         Some(ready)
     }
@@ -35,11 +37,11 @@ impl Lines {
             let oldest = (0..self.present.len()).min_by_key(|index| self.used[self.present[*index] as usize]);
             if let Some(index) = oldest {
                 let gone = self.present.swap_remove(index);
-                self.ready[gone as usize] = 0;
+                self.ready[gone as usize] = ABSENT;
             }
         }
         self.present.push(line);
-        (self.ready[at], self.used[at]) = (ready.max(1), now);
+        (self.ready[at], self.used[at]) = (ready, now);
     }
 }
 
