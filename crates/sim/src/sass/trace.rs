@@ -11,7 +11,7 @@
 use super::program::{Action, LANES, Step, lanes_of};
 use super::warp::registers::Registers;
 use crate::memory::Space;
-use crate::memory::weak::Strength;
+use crate::memory::weak::{Scope, Strength};
 use crate::ptx::program::Lanes;
 use crate::timing::access::{self, Line};
 use std::collections::BTreeMap;
@@ -267,8 +267,9 @@ impl Tracer {
         }
         let (bytes, mask) = shape(&step.action, mask)?;
         let strong = match &step.action {
-            Action::Load(load) => load.strength != Strength::Weak,
-            Action::Store { strength, .. } => *strength != Strength::Weak,
+            // What is strong in the block alone may be in the cache.
+            Action::Load(load) => load.strength == Strength::Strong(Scope::Device),
+            Action::Store { strength, .. } => *strength == Strength::Strong(Scope::Device),
             action => matches!(action, Action::Atomic(_)),
         };
         if mask == 0 {
