@@ -181,10 +181,10 @@ def wgmma(columns):
 
 
 def atomics(name, space, base, where):
-    setup = f"{where} mov.u32 %r30, 1;"
+    setup = lambda chain: f"{where} mov.u32 %r{30 + chain}, 1;"
     # An exchange: compilers add up what lanes add to one address.
-    step = f"atom.{space}.exch.b32 %r30, [{base}], %r30;"
-    parts = (lambda _: setup, lambda _: step, lambda _: "st.global.u32 [%rd1], %r30;")
+    step = lambda chain: f"atom.{space}.exch.b32 %r{30 + chain}, [{base}], %r{30 + chain};"
+    parts = (setup, step, lambda chain: f"st.global.u32 [%rd1+{8 * chain}], %r{30 + chain};")
     return [Program(f"{name}.latency", "latency", *parts), Program(f"{name}.throughput", "throughput", *parts)]
 
 

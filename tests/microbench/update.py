@@ -31,7 +31,7 @@ def rules(r):
     yield "interval_mma_wide", "mma.m16n8k16.throughput", lambda: r["mma.m16n8k16.throughput"]
     yield "interval_mma_narrow", "mma.m16n8k8.throughput", lambda: r["mma.m16n8k8.throughput"]
     yield "wgmma_columns_per_cycle", "wgmma.n256, wgmma.n128", lambda: 128 / (r["wgmma.n256"] - r["wgmma.n128"])
-    yield "latency_shared", "shared.latency", lambda: r["shared.latency"] - ADD
+    yield "latency_shared", "shared.latency", lambda: r["shared.latency"]
     yield "latency_l1", "l1.latency", lambda: r["l1.latency"] - ADD
     yield "latency_l2", "l2.latency", lambda: r["l2.latency"] - ADD
     yield "latency_dram", "dram.latency", lambda: r["dram.latency"] - ADD

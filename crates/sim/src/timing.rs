@@ -229,8 +229,9 @@ pub fn profile(machine: &mut Machine, launch: &Launch, options: &Options) -> Res
     let active = total.min(p.sms as u64).max(1);
     let blocks = total.div_ceil(active);
     let resident = u64::from(occupancy.blocks).min(blocks) as u32;
-    // Checks of the schedule are `verify`'s.
-    let launch = &Launch { check_schedule: false, check_registers: false, ..launch.clone() };
+    // Checks of the schedule are `verify`'s. Blocks that wait for others through memory would never end.
+    let step_limit = launch.step_limit.min(options.budget.saturating_mul(16));
+    let launch = &Launch { check_schedule: false, check_registers: false, step_limit, ..launch.clone() };
     let mut source = Blocks { machine, launch, active, cluster, steps: 0 };
     let sharing = source.sharing(resident, options.samples)?;
     let infos = code::infos(program.target().isa, program.code(), program.steps(), p);

@@ -407,7 +407,7 @@ fn reads(model: &Model, inst: &Inst) -> Vec<Read> {
 /// A constant that is an operand, or that ULDC loads.
 fn constant(inst: &Inst, step: &Step) -> Option<(u8, u32)> {
     if let Action::LoadConstant { source: Source::Constant { bank, offset, .. }, .. } = &step.action {
-        return (inst.op() == Op::ULDC).then(|| (*bank, *offset as u32));
+        return (inst.op() == Op::ULDC).then_some((*bank, *offset as u32));
     }
     let mut constants = inst.operands().filter(|(_, operand)| operand.kind == Operand::Const);
     constants.next().map(|(_, operand)| (operand.bank, operand.value as u32))

@@ -123,7 +123,7 @@ impl Cache {
     fn set(&mut self, line: u64) -> &mut [Way] {
         let sets = (self.ways.len() / self.associativity).max(1) as u64;
         // Bits from above, so that strides of powers of two are spread.
-        let index = ((line ^ line / sets) % sets) as usize * self.associativity;
+        let index = ((line ^ (line / sets)) % sets) as usize * self.associativity;
         let end = (index + self.associativity).min(self.ways.len());
         &mut self.ways[index.min(end)..end]
     }
@@ -240,7 +240,7 @@ impl Memory {
             }
             let missing = Line { sectors: line.sectors & !found, ..*line };
             if missing.sectors != 0 {
-                let there = self.from_l2(now as f64, missing);
+                let there = self.fetch_from_l2(now as f64, missing);
                 done = done.max(there);
                 if !request.bypass {
                     self.cache.fill(missing, there as u64, now);
@@ -251,7 +251,7 @@ impl Memory {
     }
 
     /// When sectors that the first-level cache lacks are there.
-    fn from_l2(&mut self, now: f64, line: Line) -> f64 {
+    fn fetch_from_l2(&mut self, now: f64, line: Line) -> f64 {
         let count = line.sectors.count_ones();
         let bytes = f64::from(count) * SECTOR as f64;
         self.traffic.l2_read += u64::from(count);

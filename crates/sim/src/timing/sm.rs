@@ -220,7 +220,7 @@ struct Constants {
 impl Constants {
     /// Cycles that a constant takes longer.
     fn late(&mut self, bank: u8, offset: u32) -> u64 {
-        let line = u64::from(bank) << 32 | u64::from(offset) / self.bytes;
+        let line = (u64::from(bank) << 32) | (u64::from(offset) / self.bytes);
         match self.lines.iter().rposition(|known| *known == line) {
             Some(at) if at + 1 == self.lines.len() => 0,
             Some(at) => {

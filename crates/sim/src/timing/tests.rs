@@ -105,7 +105,7 @@ fn a_yield_leaves_out_a_cycle() {
 fn register_banks_give_one_register_a_cycle() {
     // All of three sources in one bank: three cycles; two: two. What is kept isn't read (an H200 showed it).
     let each = |text: &str| {
-        let (short, long) = (alone(&vec![text; 10]), alone(&vec![text; 110]));
+        let (short, long) = (alone(&[text; 10]), alone(&[text; 110]));
         (long - short) as f64 / 100.0
     };
     assert_eq!(each("--:-:-:-:01 FFMA R1, R2, R4, R6"), 3.0);
