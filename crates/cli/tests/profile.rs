@@ -103,7 +103,7 @@ fn what_can_not_be_done_is_refused() {
         (&["examples/saxpy.ptx", "--l2", "hot"], "--l2 is warm, cold or auto"),
         (&["examples/saxpy.ptx", "--launch", "none grid=(1) block=(32)"], "there is no kernel none"),
         (&["README.md"], "README.md"),
-        (&["examples/saxpy.ptx", "--parameters", "README.md"], "README.md: line 1"),
+        (&["examples/saxpy.ptx", "--parameters", "README.md"], "README.md: line 3"),
     ] {
         let output = profile(words);
         let error = String::from_utf8_lossy(&output.stderr);

@@ -201,7 +201,7 @@ impl Memory {
     pub fn new(p: &Parameters, cache: u32, active: f64, warm: bool, sharing: Sharing) -> Memory {
         let share = |rate: f64, most: f64| (rate / active.max(1.0)).min(most);
         Memory {
-            cache: Cache::new(cache, p.l1_ways as usize),
+            cache: Cache::new(cache, (p.l1_ways as usize).max(1)),
             touched: FxHashMap::default(),
             sharing,
             warm,

@@ -243,8 +243,8 @@ impl<'c> Sm<'c> {
     pub fn new(infos: &'c [Info], p: &'c Parameters, memory: Memory) -> Sm<'c> {
         let constants = Constants {
             lines: Vec::new(),
-            most: p.constant_lines as usize,
-            bytes: p.constant_line_bytes as u64,
+            most: (p.constant_lines as usize).max(1),
+            bytes: (p.constant_line_bytes as u64).max(1),
             miss: p.constant_miss_cycles as u64,
         };
         let counts = Counts { instructions: vec![Count::default(); infos.len()], ..Counts::default() };
