@@ -28,6 +28,7 @@ mod manual;
 mod messages;
 mod opt;
 mod options;
+mod profile;
 mod progress;
 mod run;
 mod statistics;

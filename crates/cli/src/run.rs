@@ -34,9 +34,10 @@ lines expect: those of the PTX file, or those of a launch file. With --kernel it
   --show N             elements of each buffer that are shown (16)
 ";
 
+/// What is run: a file, and launches of its kernels.
 #[derive(Default)]
-struct Request {
-    file: Option<String>,
+pub struct Request {
+    pub file: Option<String>,
     level: Option<u8>,
     launches: Option<String>,
     kernel: Option<String>,
@@ -52,7 +53,7 @@ struct Request {
 }
 
 impl Request {
-    fn read(words: &[String]) -> Result<Request, String> {
+    pub fn read(words: &[String]) -> Result<Request, String> {
         let mut request = Request { show: 16, ..Request::default() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -85,7 +86,7 @@ impl Request {
     }
 
     /// The runs that are asked for; `source` is the PTX text, of a cubin nothing.
-    fn runs(&self, source: &str) -> Result<Vec<Run>, String> {
+    pub fn runs(&self, source: &str) -> Result<Vec<Run>, String> {
         if let Some(kernel) = &self.kernel {
             let or_one = |text: &Option<String>| text.clone().unwrap_or("1".into());
             let shared = self.shared.as_ref().map_or(String::new(), |bytes| format!(" shared={bytes}"));

@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::log::FAILED;
 use crate::messages::catalog;
 use crate::tool::Tool;
-use crate::{completions, disasm, doctor, explain, inspect, manual, opt, options, run, verify};
+use crate::{completions, disasm, doctor, explain, inspect, manual, opt, options, profile, run, verify};
 use ptx::advice::nearest;
 use std::io::Write;
 
@@ -44,6 +44,12 @@ pub const TOOLS: &[Tool] = &[
         about: "write a page that shows what becomes of a PTX file",
         usage: explain::USAGE,
         run: |w| explain::explain(w).map(Answer::from),
+    },
+    Tool {
+        name: "profile",
+        about: "predict how long kernels take on a GPU, and why",
+        usage: profile::USAGE,
+        run: profile::profile,
     },
     Tool {
         name: "opt",

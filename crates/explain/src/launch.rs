@@ -39,7 +39,7 @@ pub fn execute(machine: &mut dyn Machine, run: &Run, checks: Checks) -> Result<V
 }
 
 /// The map or the handle of a run line.
-fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Result<Vec<u8>, String> {
+pub fn make(machine: &mut dyn Machine, object: runline::Object, address: u64) -> Result<Vec<u8>, String> {
     match object {
         runline::Object::Map(tensor) => {
             let runline::Tensor { element, sizes, strides, boxes, steps, .. } = tensor;

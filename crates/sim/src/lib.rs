@@ -27,6 +27,7 @@
 //!   tensors: who has which element, how sums are formed, where operands lie in shared memory, what a copy takes.
 //! * `memory` is what both run on: bytes with bounds; in it, [`texture`] is what both know about images, and `weak` memory
 //!   that threads see in no certain order, with a scheduler that looks for the worst.
+//! * [`timing`] predicts how long the code of a cubin takes on a GPU, and why.
 //! * [`verify`] proves that the control codes of a program cover every dependence between its registers, on every path.
 //!   It knows the machine from `sass::model`, and neither PTX nor our compiler: any cubin will do.
 
@@ -50,6 +51,7 @@ pub mod ptx;
 pub mod sass;
 mod swizzle;
 pub mod tensor_map;
+pub mod timing;
 pub mod verify;
 mod warpgroup;
 

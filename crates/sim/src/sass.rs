@@ -22,16 +22,18 @@
 //! | shared memory; blocks that run at the same time | [`cluster`] |
 //! | when do the bytes of a copy land? | [`flight`] |
 //! | barriers in shared memory | [`crate::mbarrier`] |
+//! | what did the warps of a block do? for [`crate::timing`] | [`trace`] |
 //! | memory that warps see late, and a scheduler that looks for the worst | [`crate::memory::weak`] |
 
 mod bank0;
 mod block;
 mod cluster;
-mod decode;
+pub(crate) mod decode;
 mod fault;
 mod flight;
 mod image;
-mod program;
+pub(crate) mod program;
+pub(crate) mod trace;
 mod warp;
 
 pub use fault::{Fault, Place};
@@ -46,9 +48,10 @@ use cluster::Cluster;
 use fault::Hazards;
 use image::{Image, Kernel};
 use program::{Action, Step};
-use sass::Model;
+use sass::{Model, Target};
 use std::collections::VecDeque;
 use std::sync::OnceLock;
+use trace::BlockTrace;
 
 /// What a register holds that is read before its value is there.
 pub const POISON: u32 = 0xdead_beef;
@@ -99,6 +102,32 @@ impl Program {
         })
     }
 
+    /// The instructions of all functions.
+    pub(crate) fn code(&self) -> &[sass::Inst] {
+        &self.image.code
+    }
+
+    /// What instructions do, in the same order.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub(crate) fn target(&self) -> &'static Target {
+        self.image.target
+    }
+
+    /// Registers of a thread and bytes of shared memory of a block, for a launch with so many more.
+    pub(crate) fn resources(&self, launch: &Launch) -> Option<(u32, u32)> {
+        let kernel = self.image.kernels.iter().find(|kernel| kernel.name == launch.kernel)?;
+        Some((kernel.registers, kernel.shared.saturating_add(launch.shared)))
+    }
+
+    /// The function of an instruction, and its address there.
+    pub(crate) fn address(&self, index: usize) -> Option<(&str, u64)> {
+        let routine = self.routine(index)?;
+        Some((&routine.name, (index - routine.first) as u64 * sass::WORD_BYTES))
+    }
+
     fn routine(&self, index: usize) -> Option<&image::Routine> {
         self.image.routines.iter().find(|r| (r.first..r.first + r.count).contains(&index))
     }
@@ -114,6 +143,11 @@ impl<'p> Machine<'p> {
     /// A machine with the variables of a cubin in its memory.
     pub fn new(program: &'p Program) -> Machine<'p> {
         Machine { program, global: program.image.globals.clone() }
+    }
+
+    /// What it runs.
+    pub(crate) fn program(&self) -> &'p Program {
+        self.program
     }
 
     /// Global memory that holds these bytes; its address.
@@ -163,9 +197,7 @@ impl<'p> Machine<'p> {
 
     fn run_blocks(&mut self, launch: &Launch, hazards: &mut Hazards) -> Result<Statistics, Fault> {
         let kernel = self.kernel(launch)?;
-        let size = launch.cluster.or(kernel.cluster).unwrap_or([1; 3]);
-        let clusters: [u32; 3] = std::array::from_fn(|axis| launch.grid[axis] / size[axis]);
-        let count = clusters.iter().map(|n| u64::from(*n)).product::<u64>();
+        let (size, clusters, count) = self.clusters(launch, kernel);
         let mut statistics = Statistics::default();
         let mut active: VecDeque<Cluster> = VecDeque::new();
         let mut order = launch.weak.map(|seed| Order::new(seed, u64::MAX));
@@ -192,6 +224,44 @@ impl<'p> Machine<'p> {
                 active.push_back(cluster);
             }
         }
+    }
+
+    /// Blocks of a cluster along the axes, clusters of the grid along them, and in all.
+    fn clusters(&self, launch: &Launch, kernel: &Kernel) -> ([u32; 3], [u32; 3], u64) {
+        let size = launch.cluster.or(kernel.cluster).unwrap_or([1; 3]);
+        let clusters: [u32; 3] = std::array::from_fn(|axis| launch.grid[axis] / size[axis]);
+        let count = clusters.iter().map(|n| u64::from(*n)).product::<u64>();
+        (size, clusters, count)
+    }
+
+    /// How many blocks a cluster of a launch has, after the checks of the launch.
+    pub(crate) fn cluster_blocks(&self, launch: &Launch) -> Result<u32, Fault> {
+        let kernel = self.kernel(launch)?;
+        Ok(self.clusters(launch, kernel).0.iter().product())
+    }
+
+    /// Runs the clusters of some blocks alone, one after the other, and takes down what those blocks do. A cluster is a
+    /// number of the launch's, the block a rank in it.
+    pub(crate) fn trace(
+        &mut self,
+        launch: &Launch,
+        (cluster, rank): (u64, u32),
+        steps: &mut u64,
+    ) -> Result<BlockTrace, Fault> {
+        let kernel = self.kernel(launch)?;
+        let (size, clusters, _) = self.clusters(launch, kernel);
+        let place = coordinates(cluster, clusters);
+        let mut statistics = Statistics::default();
+        let mut cluster = Cluster::new(self.program, launch, kernel, size, place, cluster as u32);
+        cluster.trace(rank);
+        let mut hazards = Hazards::default();
+        while !cluster.run(&mut self.global, &mut statistics, &mut hazards, BLOCK_TURN)? {
+            if statistics.steps > launch.step_limit {
+                return Err(Fault::new(FaultKind::StepLimit { steps: statistics.steps }));
+            }
+        }
+        *steps += statistics.steps;
+        Ok(cluster.take_trace().unwrap_or_default())
     }
 
     fn kernel(&self, launch: &Launch) -> Result<&'p Kernel, Fault> {

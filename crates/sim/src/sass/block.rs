@@ -6,6 +6,7 @@ use super::cluster::Run;
 use super::fault::Fault;
 use super::image::{BANKS, Kernel};
 use super::program::lanes_of;
+use super::trace;
 use super::warp::{Arrival, State, Warp};
 use crate::barriers::{Barriers, Party};
 use crate::memory::weak::{Order, Scope, Who, turns};
@@ -124,6 +125,9 @@ impl<'p> Block<'p> {
 
     fn release(&mut self, run: &mut Run, number: usize, alive: &[u32]) {
         let Some(votes) = self.barriers.complete(number, alive) else { return };
+        if let Some(trace) = &mut run.common.trace {
+            trace.complete(trace::Barrier::Block(self.context.rank, number as u32));
+        }
         let result = |reduction: Reduction| match reduction {
             Reduction::None => (0, false),
             Reduction::Popc => (votes.held, votes.held > 0),

@@ -9,6 +9,7 @@ use super::block::{Block, no_thread_can_go_on};
 use super::fault::{Fault, Hazards};
 use super::flight::Flights;
 use super::image::Kernel;
+use super::trace::{self, BlockTrace, Tracer};
 use crate::barriers::{Barriers, Party};
 use crate::memory::Global;
 use crate::memory::weak::{Bytes, Order, turns};
@@ -26,6 +27,8 @@ pub struct Common {
     pub number: u32,
     /// A warp had no turn in the round, though it could run.
     pub asleep: bool,
+    /// Takes down what one of the blocks does, if that is asked for.
+    pub trace: Option<Box<Tracer>>,
 }
 
 impl Common {
@@ -37,6 +40,7 @@ impl Common {
             meeting: Meeting::new(warps),
             number,
             asleep: false,
+            trace: None,
         }
     }
 }
@@ -102,6 +106,17 @@ impl<'p> Cluster<'p> {
         Cluster { common, blocks, step_limit: launch.step_limit, order }
     }
 
+    /// From now on takes down what the block with this rank does.
+    pub fn trace(&mut self, rank: u32) {
+        let warps = self.blocks.get(rank as usize).map_or(0, Block::warp_count);
+        self.common.trace = Some(Box::new(Tracer::new(rank, warps)));
+    }
+
+    /// What was taken down.
+    pub fn take_trace(&mut self) -> Option<BlockTrace> {
+        self.common.trace.take().map(|trace| trace.finish())
+    }
+
     /// Runs until all blocks are done (`true`) or the turn is used up.
     pub fn run(
         &mut self,
@@ -162,6 +177,9 @@ impl<'p> Cluster<'p> {
         let completed = self.common.meeting.barrier.complete(0, &self.alive()).is_some();
         if completed {
             self.common.meeting.phase += 1;
+            if let Some(trace) = &mut self.common.trace {
+                trace.complete(trace::Barrier::Cluster);
+            }
             self.blocks.iter_mut().for_each(Block::release_cluster);
         }
         completed

@@ -19,16 +19,18 @@ use sass::{Class, Inst, Kind, M, Op, Operand, PT, RZ, Role, WORD_BYTES};
 
 /// All instructions of an image.
 pub fn steps(image: &Image) -> Vec<Step> {
-    let step = |(index, inst): (usize, &Inst)| {
-        let decoder = Decoder { inst, index };
-        Step {
-            guard: decoder.guard(),
-            waits: inst.control.wait,
-            stall: cycles(inst.control),
-            action: decoder.action().unwrap_or_else(|| Action::Unsupported(inst.to_string())),
-        }
-    };
-    image.code.iter().enumerate().map(step).collect()
+    image.code.iter().enumerate().map(|(index, inst)| step(index, inst)).collect()
+}
+
+/// One instruction, with its index.
+pub fn step(index: usize, inst: &Inst) -> Step {
+    let decoder = Decoder { inst, index };
+    Step {
+        guard: decoder.guard(),
+        waits: inst.control.wait,
+        stall: cycles(inst.control),
+        action: decoder.action().unwrap_or_else(|| Action::Unsupported(inst.to_string())),
+    }
 }
 
 struct Decoder<'i> {

@@ -35,6 +35,11 @@ impl Fault {
         Fault { kind, place: None, thread: None, hazards: Vec::new() }
     }
 
+    /// A launch that no machine takes.
+    pub(crate) fn of_launch(what: String) -> Fault {
+        Fault::new(FaultKind::Launch { what })
+    }
+
     pub(super) fn of_hazards(hazards: Vec<Report>) -> Fault {
         let what = hazards.first().map(Report::to_string).unwrap_or_default();
         Fault { hazards, ..Fault::new(FaultKind::Undefined { what }) }

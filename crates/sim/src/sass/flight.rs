@@ -16,6 +16,7 @@ use crate::memory::weak::{At, Strength, Who};
 use crate::memory::{self, Global, RANK_SHIFT, Space, rank_and_offset};
 use crate::ptx::FaultKind;
 use crate::ptx::program::AtomicFunction;
+use crate::timing::access;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -41,6 +42,14 @@ impl Place {
         match self {
             Place::Shared { offset, .. } => Place::Shared { rank, offset },
             global => global,
+        }
+    }
+
+    /// The address in the cluster's shared memory.
+    fn in_cluster(self) -> Option<u64> {
+        match self {
+            Place::Global(_) => None,
+            Place::Shared { rank, offset } => Some((rank as u64) << RANK_SHIFT | offset),
         }
     }
 
@@ -147,6 +156,25 @@ impl Common {
         Ok(())
     }
 
+    /// Takes down that a copy begins, if that is asked for.
+    pub fn note(&mut self, flight: &Flight) {
+        let Some(trace) = &mut self.trace else { return };
+        let (mut lines, mut bytes, mut loads) = (Vec::new(), 0, false);
+        for piece in &flight.pieces {
+            bytes += piece.bytes as u32;
+            let global = match (piece.from, piece.to) {
+                (Origin::Place(Place::Global(from)), _) => Some((from, true)),
+                (_, Place::Global(to)) => Some((to, false)),
+                _ => None,
+            };
+            if let Some((address, from)) = global {
+                access::merge(&mut lines, &access::run(address, piece.bytes as u64));
+                loads |= from;
+            }
+        }
+        trace.send(lines, bytes, loads, flight.tells.iter().filter_map(|(place, _)| place.in_cluster()));
+    }
+
     /// A copy that lands in a later round.
     pub fn send(&mut self, global: &mut Global, flight: Flight) -> Result<(), FaultKind> {
         self.start(global, &flight, None)?;
@@ -214,7 +242,11 @@ impl Common {
         }
         for (place, bytes) in &flight.tells {
             if let Some(barrier) = self.bytes(global, *place, 8) {
-                let told = Mbarrier::read(memory::load(barrier)).complete(*bytes).bits().to_le_bytes();
+                let old = memory::load(barrier);
+                let told = Mbarrier::read(old).complete(*bytes).bits().to_le_bytes();
+                if let (Some(trace), Some(address)) = (&mut self.trace, place.in_cluster()) {
+                    trace.change(address, old, memory::load(&told), true);
+                }
                 if global.weak.is_some() {
                     put(self, global, None, place.at(self.number), &told);
                 } else if let Some(barrier) = self.bytes(global, *place, 8) {

@@ -72,6 +72,8 @@ pub struct Kernel {
     pub stack: u32,
     /// Blocks of a cluster along the axes, if the kernel says so.
     pub cluster: Option<[u32; 3]>,
+    /// Registers of a thread.
+    pub registers: u32,
 }
 
 /// Where parameters are in bank 0.
@@ -280,7 +282,17 @@ fn kernel(object: &Object, sections: &[Loaded], target: &Target, symbol: &Symbol
     let stack = stack(object, symbol).next_multiple_of(16).max(LEAST_STACK);
     let shared = shared.max(target.shared_base);
     let cluster = cluster(object, &symbol.name);
-    Some(Kernel { cluster, name: symbol.name.clone(), start: start as u32, banks, parameters, shared, stack })
+    let registers = of_symbol(object, symbol, AttrCode::REGCOUNT).max().unwrap_or(Target::MOST_REGISTERS);
+    Some(Kernel {
+        cluster,
+        registers,
+        name: symbol.name.clone(),
+        start: start as u32,
+        banks,
+        parameters,
+        shared,
+        stack,
+    })
 }
 
 fn parameters(object: &Object, kernel: &str) -> Option<Parameters> {
@@ -321,14 +333,19 @@ const MOST_STACK: u32 = 512 << 10;
 
 /// MIN_STACK_SIZE of the kernel; `ptxas -g` writes the largest number where recursion makes it unknown.
 fn stack(object: &Object, symbol: &Symbol) -> u32 {
+    let sizes = of_symbol(object, symbol, AttrCode::MIN_STACK_SIZE);
+    sizes.filter(|size| *size <= MOST_STACK).max().unwrap_or(0)
+}
+
+/// What an attribute says of a function.
+fn of_symbol<'o>(object: &'o Object, symbol: &'o Symbol, code: AttrCode) -> impl Iterator<Item = u32> + 'o {
     let symbols = object.symbols();
-    let sizes = object.attributes(".nv.info").iter().filter_map(|attribute| match attribute.value {
-        Value::PerSymbol { symbol: index, value } if attribute.code == AttrCode::MIN_STACK_SIZE => {
+    object.attributes(".nv.info").iter().filter_map(move |attribute| match attribute.value {
+        Value::PerSymbol { symbol: index, value } if attribute.code == code => {
             symbols.get(index as usize).filter(|s| s.name == symbol.name).map(|_| value)
         }
         _ => None,
-    });
-    sizes.filter(|size| *size <= MOST_STACK).max().unwrap_or(0)
+    })
 }
 
 fn variables(object: &Object, sections: &[Loaded]) -> Vec<(String, u64)> {

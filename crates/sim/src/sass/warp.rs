@@ -28,7 +28,7 @@ mod access;
 mod asynchronous;
 mod control;
 pub(super) mod ordering;
-mod registers;
+pub(super) mod registers;
 mod tensor;
 mod texture;
 mod warpgroup;
@@ -271,6 +271,10 @@ impl Warp {
                     ..Fault::new(kind)
                 })?
             };
+            if let Some(trace) = &mut run.common.trace {
+                let place = (context.rank, self.index);
+                trace.commit(place, (index as u32, step), mask, &self.registers);
+            }
             match next {
                 Next::Elsewhere => return Ok(true),
                 Next::Yield => {

@@ -13,14 +13,18 @@ use ori::arith::Int;
 const LARGEST: usize = 16;
 
 impl Warp {
-    pub(super) fn addresses(&self, now: &Now, address: &Address) -> Result<Lanes, Stop> {
+    pub(super) fn addresses(&self, now: &mut Now, address: &Address) -> Result<Lanes, Stop> {
         let base = self.registers.fetch(now.context, address.base)?;
         let uniform = self.registers.fetch_uniform(now.context, address.uniform)?;
         let scale = u64::from(address.scale);
         let mask = if address.wide { u64::MAX } else { u32::MAX.into() };
-        Ok(base.map(|base| {
+        let addresses = base.map(|base| {
             base.wrapping_mul(scale).wrapping_add(uniform).wrapping_add_signed(address.offset) & mask
-        }))
+        });
+        if let Some(trace) = &mut now.common.trace {
+            trace.addresses(address.space, &addresses);
+        }
+        Ok(addresses)
     }
 
     /// The bytes at an address.

@@ -34,6 +34,9 @@ impl Warp {
         let barrier = self.barrier(now, first, address)?;
         let old = memory::load(barrier);
         memory::store(barrier, data);
+        if let Some(trace) = &mut now.common.trace {
+            trace.make(address);
+        }
         self.end_update(now, update, Scope::Device);
         self.registers.write(now.mask, dest, 2, &[old; LANES]);
         Ok(())
@@ -61,6 +64,9 @@ impl Warp {
             })?;
             memory::store(barrier, new.bits());
             self.end_update(now, update, Scope::Device);
+            if let Some(trace) = &mut now.common.trace {
+                trace.change(addresses[lane], old, new.bits(), false);
+            }
             states[lane] = old;
         }
         if arrive.together {
@@ -86,6 +92,9 @@ impl Warp {
             self.begin_update(now, (Space::Cluster, addresses[lane]), 8);
             let barrier = memory::load(self.barrier(now, lane, addresses[lane])?);
             over[lane] = u64::from(barrier >> 63 != phases[lane] >> 31 & 1);
+            if let Some(trace) = &mut now.common.trace {
+                trace.attempt(addresses[lane], over[lane] != 0);
+            }
         }
         self.registers.write_truth(now.mask, truth, &over);
         let waits = lanes_of(now.mask).any(|lane| over[lane] == 0);
@@ -128,6 +137,7 @@ impl Warp {
 
     /// Begins a copy of the bulk units. If it tells no barrier, the warp may wait for its group.
     pub(super) fn send(&mut self, now: &mut Now, flight: Flight) -> Result<(), FaultKind> {
+        now.common.note(&flight);
         if !flight.tells.is_empty() {
             return now.common.send(now.global, flight);
         }
@@ -153,6 +163,7 @@ impl Warp {
                 tells: vec![(Place::shared(barriers[lane].into()), bytes as u64)],
                 is_by_warp: false,
             };
+            now.common.note(&flight);
             now.common.send(now.global, flight).map_err(|kind| (kind, lane))?;
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::ptx::program::{Lanes, Reduction};
 use crate::sass::block::Context;
 use crate::sass::image::CODE;
 use crate::sass::program::{Action, Barrier, Dest};
+use crate::sass::trace;
 use sass::WORD_BYTES;
 
 impl Warp {
@@ -300,6 +301,9 @@ impl Warp {
         let index = group.pc as usize;
         self.order_release(now, Scope::Block);
         now.context.arrivals.push(Arrival { number, threads, mask, predicates, index });
+        if let Some(trace) = &mut now.common.trace {
+            trace.arrive(trace::Barrier::Block(now.context.rank, number), barrier.waits);
+        }
         if !barrier.waits {
             return Ok(Next::Go(group.pc + 1));
         }
@@ -316,12 +320,18 @@ impl Warp {
         lanes_of(now.mask).for_each(|lane| self.met[lane] = now.common.meeting.phase);
         let warp = now.context.warp_in_cluster(self.index);
         let arrived = now.common.meeting.arrive(warp, now.mask);
+        if let Some(trace) = &mut now.common.trace {
+            trace.arrive(trace::Barrier::Cluster, false);
+        }
         arrived.map_err(|what| (FaultKind::Undefined { what }, first))
     }
 
     /// Until the phase is over that was on when the lanes came.
     pub(super) fn wait_for_cluster(&mut self, now: &mut Now, group: &mut Group) -> Next {
         let on = |lane: usize| self.met[lane] == now.common.meeting.phase;
+        if let Some(trace) = &mut now.common.trace {
+            trace.await_cluster(self.met[now.mask.trailing_zeros() as usize & (LANES - 1)]);
+        }
         if !lanes_of(now.mask).any(on) {
             return Next::Go(group.pc + 1);
         }
