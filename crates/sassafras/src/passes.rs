@@ -29,8 +29,8 @@ use crate::mach::{
 };
 use crate::opt::{
     atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, iv_elim, licm,
-    load_elim, mem_vectorize, narrow_iv, predicate_logic, simplify, sink, tail_duplicate, uniform,
-    uniform_webs, unroll,
+    load_elim, mem_vectorize, narrow_iv, predicate_logic, simplify, sink, split_pairs, tail_duplicate,
+    uniform, uniform_webs, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};
@@ -231,6 +231,16 @@ const PIPELINE: &[Step] = &[
     IfChanged(&[COMBINE, SIMPLIFY, DCE]),
     Once(ori("iv-elim", 1, "induction variables a constant apart become one", iv_elim::run)),
     IfChanged(&[DCE]),
+    Once(
+        ori(
+            "split-pairs",
+            1,
+            "64-bit values that are read word by word leave loops in words",
+            split_pairs::run,
+        )
+        .hides_registers(),
+    ),
+    IfChanged(&[SIMPLIFY, DCE, COMBINE, SIMPLIFY, DCE]),
     Repeat(
         |tuning| tuning.if_convert_repeats,
         &[
@@ -504,6 +514,8 @@ const ORDER: &[(&str, &str, &str)] = &[
         "it looks for the words of counters and bounds, and combines what is left of them",
     ),
     ("narrow-iv", "iv-elim", "32-bit induction variables may advance with others"),
+    ("narrow-iv", "split-pairs", "a pair whose upper word is zero is a counter of one word"),
+    ("split-pairs", "unroll", "indices that are words have constant offsets in the copies of a body"),
     ("combine", "iv-elim", "constants and sums are folded into the instructions that add them"),
     ("combine", "if-convert", "redundant and dead instructions make no side longer"),
     ("narrow-iv", "unroll", "the exit test of a 32-bit counter is shorter"),

@@ -167,6 +167,7 @@ impl<'a> Combine<'a> {
     fn visit(&mut self, inst: Inst) {
         let mut data = self.function.insts[inst].clone();
         data.map_uses(|value| self.find(value));
+        self.load_far_constants(&mut data);
         for _ in 0..self.tuning.combine_rewrites {
             if self.fold_guard(&mut data) {
                 return;
@@ -367,7 +368,8 @@ impl<'a> Combine<'a> {
     /// Common subexpression elimination: takes the results of an available expression.
     fn eliminate_common(&mut self, data: &InstData, inst: Inst) -> bool {
         let Some(key) = self.expression_key(data) else { return false };
-        match self.available_expression(&key).filter(|_| self.fuel.burn()) {
+        let found = self.available_expression(&key).filter(|found| !self.is_far_constant(*found));
+        match found.filter(|_| self.fuel.burn()) {
             Some(found) => {
                 let values = self.function.insts[found].results.clone();
                 for (result, value) in data.results.iter().zip(values) {
@@ -386,6 +388,48 @@ impl<'a> Combine<'a> {
         }
     }
 
+    /// Words of constant banks are loaded again where the first load is far above in the block.
+    fn load_far_constants(&mut self, data: &mut InstData) {
+        for at in 0..data.args.len() {
+            let Arg::Use(u) = data.args[at] else { continue };
+            let Some(inst) = self.definition[u.value.index()].filter(|inst| self.is_far_constant(*inst))
+            else {
+                continue;
+            };
+            let mut load = self.function.insts[inst].clone();
+            let Some(key) = self.expression_key(&load) else { continue };
+            let latest = self.available_expression(&key).filter(|latest| !self.is_far_constant(*latest));
+            let value = match latest {
+                Some(latest) => self.function.insts[latest].results[0],
+                None if self.fuel.burn() => {
+                    let shape = self.function.values[u.value];
+                    let value = self.function.value(shape.file, shape.words);
+                    self.grow_tables();
+                    (load.results, load.at) = (smallvec![value], data.at);
+                    let inst = self.function.insts.push(load);
+                    self.add(inst);
+                    self.make_available(&key, inst);
+                    value
+                }
+                None => return,
+            };
+            data.args[at] = Arg::Use(Use { value, ..u });
+        }
+    }
+
+    /// Is it a load of a word of a constant bank, so far above in the block that another one is cheaper than a register for
+    /// so long? Not of bank 0: addresses are computed from parameters, and known to be the same by their values.
+    fn is_far_constant(&self, inst: Inst) -> bool {
+        let data = &self.function.insts[inst];
+        if data.op != Op::Machine(sass::Op::LDC) || data.guard.is_some() {
+            return false;
+        }
+        let loaded = data.results.first().map_or(0, |value| self.visited_at[value.index()]);
+        matches!(data.args[..], [Arg::Bank { bank: 1.., index: None, .. }])
+            && loaded >= self.block_start
+            && self.clock - loaded > self.tuning.load_elim_distance
+    }
+
     /// `None` if an instruction is no expression whose results can be shared.
     fn expression_key(&self, data: &InstData) -> Option<Key> {
         let shapes = || data.results.iter().map(|v| self.function.values[*v]);
@@ -393,7 +437,11 @@ impl<'a> Combine<'a> {
             return Some(Key::new(data.op, &[], [Arg::Imm(bits as i64)].iter(), shapes(), None));
         }
         let narrow = |words: u8| u32::from(words) <= self.tuning.cse_max_words;
-        let is_shared = is_function(data)
+        // A copy of a word that is an operand as a whole: an index into a constant bank.
+        let is_word = data.op == Op::Pseudo(Pseudo::Copy)
+            && data.guard.is_none()
+            && matches!(data.args[..], [Arg::Use(u)] if u.is_plain() && u.part.is_some_and(|p| p.count == 1));
+        let is_shared = (is_function(data) || is_word)
             && shapes().all(|shape| matches!(shape.file, File::R | File::P) && narrow(shape.words))
             && (data.op != Op::Pseudo(Pseudo::Unpack)
                 || data.uses().all(|v| narrow(self.function.values[v].words)));

@@ -11,13 +11,19 @@
 //!   branch v4, b1(v3, v2), b2
 //! ```
 //!
-//! Afterwards every value has a use that matters. Cost: linear.
+//! A carry that nothing reads is no result of its sum any more: without it the sum is an addition like any other.
+//!
+//! ```text
+//! v3:R, v4:P = IADD3 v1, v2, RZ     →    v3:R = IADD3 v1, v2, RZ
+//! ```
+//!
+//! Afterwards every value has a use that matters, but for other results of what computes one. Cost: linear.
 
 use crate::analysis::effects::is_removable;
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
-use ori::{Change, Function, Inst, InstData, Terminator, Value};
+use ori::{Change, Function, Inst, InstData, Op, Terminator, Value};
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let live = live_values(function);
@@ -27,6 +33,9 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
         let count = insts.len();
         insts.retain(|inst| is_live(&function.insts[*inst], &live));
         removed |= insts.len() < count;
+        for inst in &insts {
+            removed |= drop_unread_carries(&mut function.insts[*inst], &live);
+        }
         function.blocks[block].insts = insts;
         let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
         for edge in end.edges_mut() {
@@ -112,6 +121,18 @@ impl Arguments {
         let at = |index: u32| (index as usize).checked_sub(1).map(|i| self.all[i]);
         std::iter::successors(at(self.last[param.index()]), move |(_, before)| at(*before)).map(|(v, _)| v)
     }
+}
+
+/// The carries of a sum come after it, and the machine has every sum without them.
+fn drop_unread_carries(data: &mut InstData, live: &ValueSet) -> bool {
+    let is_sum = matches!(data.op, Op::Machine(sass::Op::IADD3 | sass::Op::IMAD | sass::Op::LEA));
+    let count = data.results.len();
+    if is_sum && data.guard.is_none() {
+        while data.results.len() > 1 && data.results.last().is_some_and(|carry| !live.contains(*carry)) {
+            data.results.pop();
+        }
+    }
+    data.results.len() < count
 }
 
 fn is_live(data: &InstData, live: &ValueSet) -> bool {

@@ -15,6 +15,7 @@ pub mod narrow_iv;
 pub mod predicate_logic;
 pub mod simplify;
 pub mod sink;
+pub mod split_pairs;
 pub mod tail_duplicate;
 pub mod uniform;
 pub mod uniform_webs;

@@ -34,7 +34,7 @@ fn constant(c: &Combine, data: &InstData, bits: u32) -> Option<Rewrite> {
 
 /// The word itself: the value where that may take the place of the result, else a move.
 fn word(c: &Combine, data: &InstData, arg: &Arg) -> Option<Rewrite> {
-    c.forward(data, arg).or_else(|| c.legal(data, sass::Op::MOV, &[], &[*arg]))
+    c.forward_word(data, arg).or_else(|| c.legal(data, sass::Op::MOV, &[], &[*arg]))
 }
 
 /// A bitwise function some of whose arguments are zeros or ones, or the same.

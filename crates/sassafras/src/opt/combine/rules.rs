@@ -139,6 +139,25 @@ impl Combine<'_> {
         alike.then_some(Rewrite::Value(value))
     }
 
+    /// The same, or a copy of a word of a longer operand: what reads the copy then reads that word.
+    pub(super) fn forward_word(&self, data: &InstData, arg: &Arg) -> Option<Rewrite> {
+        self.forward(data, arg).or_else(|| {
+            let [result] = data.results[..] else { return None };
+            let shape = self.function.values[result];
+            let is_word = |u: &Use| u.is_plain() && u.part.is_some_and(|part| part.count == 1);
+            let from = |u: &Use| self.function.values[u.value];
+            // Longer operands are those of loads and matrix products: their words stay in place longer than a move takes.
+            let is_copied =
+                matches!(arg, Arg::Use(u) if is_word(u) && from(u).words == 2 && from(u).file == File::R);
+            if !is_copied || shape.file != File::R || shape.words != 1 || data.guard.is_some() {
+                return None;
+            }
+            let (op, modifiers, args) =
+                (Op::Pseudo(Pseudo::Copy), SmallVec::new(), SmallVec::from_slice(&[*arg]));
+            Some(Rewrite::Inst(Box::new(InstData { op, modifiers, args, ..data.clone() })))
+        })
+    }
+
     /// The pair whose words these are.
     fn pair(&self, low: &Arg, high: &Arg) -> Option<Value> {
         let (Arg::Use(l), Arg::Use(h)) = (low, high) else { return None };
@@ -414,7 +433,7 @@ fn merge_else_value(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 
 fn forward_move(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [arg] = &data.args[..] else { return None };
-    c.forward(data, arg).filter(|_| data.modifiers.is_empty())
+    c.forward_word(data, arg).filter(|_| data.modifiers.is_empty())
 }
 
 /// The three terms of an addition without carry.
@@ -428,7 +447,7 @@ fn add_zero(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let all = add_terms(data)?;
     let mut left = all.iter().filter(|t| !is_zero(t));
     let (Some(only), None) = (left.next(), left.next()) else { return None };
-    c.forward(data, only)
+    c.forward_word(data, only)
 }
 
 /// The upper word of an addition whose lower word has no carry.

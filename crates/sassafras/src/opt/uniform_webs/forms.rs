@@ -114,6 +114,7 @@ pub fn with_uniform(
     let words: Vec<usize> = (0..data.args.len()).filter(|at| is_word(&data.args[*at])).collect();
     let others = match op {
         Name::IADD3 => &words[..],
+        Name::LOP3 if data.modifiers[..] == [M::LUT] => words.get(..3)?,
         Name::IMAD | Name::FADD | Name::FMUL | Name::FFMA | Name::DADD | Name::DMUL | Name::DFMA => {
             words.get(..2)?
         }
@@ -126,11 +127,24 @@ pub fn with_uniform(
     others.iter().filter(|other| **other != at).find_map(|other| {
         let mut swapped = new.clone();
         swapped.args.swap(at, *other);
-        if op == Name::ISETP {
-            swapped.modifiers.iter_mut().for_each(|m| *m = mirrored(*m));
+        match op {
+            Name::ISETP => swapped.modifiers.iter_mut().for_each(|m| *m = mirrored(*m)),
+            Name::LOP3 => {
+                let Some(Arg::Imm(table)) = swapped.args.get_mut(3) else { return None };
+                *table = exchanged(*table, at, *other);
+            }
+            _ => {}
         }
         Some(swapped).filter(|new| legalize::is_legal(function, machine, new))
     })
+}
+
+/// The truth table of LOP3 with two of its arguments in the other order: of an index into it, the first argument is the
+/// highest of three bits.
+fn exchanged(table: i64, one: usize, other: usize) -> i64 {
+    let bits = (1 << (2 - one)) | (1 << (2 - other));
+    let from = |index: i64| if index & bits == 0 || index & bits == bits { index } else { index ^ bits };
+    (0..8).map(|index| (table >> from(index) & 1) << index).sum()
 }
 
 /// The comparison with its operands in the other order.
@@ -141,5 +155,23 @@ fn mirrored(comparison: M) -> M {
         M::GT => M::LT,
         M::GE => M::LE,
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exchanged_tables_compute_the_same() {
+        let value = |table: i64, args: [i64; 3]| table >> (args[0] << 2 | args[1] << 1 | args[2]) & 1;
+        for (one, other) in [(0, 1), (0, 2), (1, 2), (2, 0)] {
+            for (table, index) in (0..256).flat_map(|table| (0..8).map(move |index| (table, index))) {
+                let args = [index >> 2 & 1, index >> 1 & 1, index & 1];
+                let mut swapped = args;
+                swapped.swap(one, other);
+                assert_eq!(value(table, args), value(exchanged(table, one, other), swapped));
+            }
+        }
     }
 }
