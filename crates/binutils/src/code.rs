@@ -8,6 +8,9 @@ pub const WORD: u64 = sass::WORD_BYTES;
 /// Where the guard ends.
 const GUARD_COLUMN: usize = 17;
 
+/// Where the targets of an indirect branch stand if nothing is aligned.
+const RAW_TARGETS_COLUMN: usize = 23;
+
 /// The instructions of some bytes; what is left behind the last whole one is dropped.
 pub fn words(bytes: &[u8]) -> impl Iterator<Item = (u64, u128)> + '_ {
     let (words, _) = bytes.as_chunks::<{ WORD as usize }>();
@@ -27,12 +30,39 @@ pub fn target(inst: &Inst, address: u64) -> Option<(usize, u64)> {
     (!hidden).then_some((index, (address + WORD).wrapping_add_signed(operand.value)))
 }
 
+/// The operand of an indirect branch that is the distance to the start of its section: what the table counts from.
+pub fn from_start(inst: &Inst, address: u64) -> Option<usize> {
+    let is_branch = matches!(inst.op(), sass::Op::BRX | sass::Op::BRXU);
+    let (index, (_, operand)) = inst.operands().enumerate().filter(|_| is_branch).last()?;
+    ((address + WORD).checked_add_signed(operand.value) == Some(0)).then_some(index)
+}
+
 /// An instruction whose text is ready, but for the columns behind it.
 pub struct Line {
     pub address: u64,
     pub word: u128,
     pub guard: String,
     pub text: String,
+    /// Where an indirect branch leads, behind the text of the widest instruction.
+    pub targets: Option<String>,
+}
+
+/// How wide a listing is.
+#[derive(Clone, Copy)]
+pub struct Width {
+    /// Instructions with their guards.
+    text: usize,
+    targets: usize,
+}
+
+impl Width {
+    pub fn of<'a>(lines: impl Iterator<Item = &'a Line> + Clone) -> Width {
+        let guard = |line: &Line| if line.guard.is_empty() { 0 } else { line.guard.len() + 1 };
+        Width {
+            text: lines.clone().map(|line| guard(line) + line.text.len()).max().unwrap_or(0),
+            targets: lines.filter_map(|line| line.targets.as_ref()).map(String::len).max().unwrap_or(0),
+        }
+    }
 }
 
 impl Line {
@@ -49,21 +79,44 @@ impl Line {
             Some((guard, text)) => (guard.to_string(), text.to_string()),
             None => (String::new(), text),
         };
-        Line { address, word, guard, text: text + end(word) }
+        Line { address, word, guard, text: text + end(word), targets: None }
     }
 
     /// `        /*0000*/               @P0 EXIT ;`
-    pub fn plain(&self) -> String {
-        format!("        /*{:04x}*/ {:>GUARD_COLUMN$} {}", self.address, self.guard, self.text)
+    pub fn plain(&self, width: Width, style: Guards) -> String {
+        let Width { text, .. } = width;
+        let body = match &self.targets {
+            Some(targets) => {
+                let text_width = if style == Guards::Beside { RAW_TARGETS_COLUMN } else { text };
+                format!("{:<text_width$}{targets};", self.text.trim_end_matches([';', ' ']))
+            }
+            None => self.text.clone(),
+        };
+        match (style, self.guard.is_empty()) {
+            (Guards::Beside, false) => {
+                format!("        /*{:04x}*/ {:GUARD_COLUMN$} {} {body}", self.address, "", self.guard)
+            }
+            _ => format!("        /*{:04x}*/ {:>GUARD_COLUMN$} {body}", self.address, self.guard),
+        }
     }
 
     /// With the word in two lines behind the widest text of the listing.
-    pub fn with_word(&self, width: usize) -> String {
+    pub fn with_word(&self, width: Width, style: Guards) -> String {
         let (low, high) = (self.word as u64, (self.word >> 64) as u64);
-        let first = self.plain();
-        let column = first.len() - self.text.len() + width + 2;
+        let first = self.plain(width, style);
+        let address = format!("        /*{:04x}*/ ", self.address).len();
+        let column = address + GUARD_COLUMN + 1 + width.text + width.targets + 2;
         format!("{first:<column$}/* {low:#018x} */\n{:column$}/* {high:#018x} */", "")
     }
+}
+
+/// Where guards stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Guards {
+    /// In the column before the instructions.
+    InColumn,
+    /// Beside their instructions.
+    Beside,
 }
 
 /// How an instruction ends: with no space where it neither stalls nor waits for anything.

@@ -98,7 +98,8 @@ impl At<'_> {
                 if !alone {
                     f.write_char('+')?;
                 }
-                if alone && slot.kind == Kind::Signed && slot.closes && !slot.signed_alone {
+                let bare = alone && self.text_of(index).is_none();
+                if bare && slot.kind == Kind::Signed && slot.closes && !slot.signed_alone {
                     // An offset that is alone in its brackets is an address: nvdisasm prints it unsigned.
                     write!(
                         f,
@@ -216,6 +217,11 @@ impl At<'_> {
     fn value(&self, f: &mut fmt::Formatter, index: usize, slot: &Slot, operand: &Operand) -> fmt::Result {
         if let Some(text) = self.text_of(index) {
             return match slot.kind {
+                Kind::ConstR | Kind::ConstU if operand.index != 255 => {
+                    f.write_str("c[")?;
+                    register(f, if slot.kind == Kind::ConstR { "R" } else { "UR" }, operand.index)?;
+                    write!(f, "+{text}]")
+                }
                 Kind::Const | Kind::ConstB | Kind::ConstR | Kind::ConstU => write!(f, "c[{text}]"),
                 _ => f.write_str(text),
             };

@@ -90,7 +90,9 @@ impl Data<'_> {
         loop {
             let here = relocs.next_if(|reloc| reloc.offset == at);
             let datum = here.map(|here| reloc::datum(here.kind, &self.labels.value(self.file, here)));
+            let datum = datum.or_else(|| self.table_entry(at));
             if let Some((_, bytes, _)) = &datum
+                && here.is_some()
                 && self.section.align >= *bytes
                 && *bytes > 1
             {
@@ -114,6 +116,13 @@ impl Data<'_> {
                 }
             }
         }
+    }
+
+    /// An entry of the table of an indirect branch.
+    fn table_entry(&self, at: u64) -> Option<(&'static str, u64, String)> {
+        let place = self.labels.tables.get(&(self.index, at))?;
+        let name = self.labels.name(self.file, *place)?;
+        Some((".word", 4, format!("({name} - {})", self.file.sections[place.0].name)))
     }
 
     fn next_boundary(&self, at: u64, reloc: Option<u64>) -> u64 {

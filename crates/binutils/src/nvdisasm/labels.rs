@@ -7,7 +7,7 @@
 use crate::code::{self, WORD};
 use cubin::attr::Code;
 use cubin::raw::File;
-use cubin::{Home, Reloc, SectionType, SymbolType};
+use cubin::{FileType, Home, Reloc, SectionType, SymbolType};
 use std::collections::{BTreeMap, HashMap};
 
 /// A section and an offset in it.
@@ -21,6 +21,8 @@ pub struct Labels {
     pub relocs: HashMap<usize, Vec<Reloc>>,
     /// Where an indirect branch may lead.
     pub indirect: HashMap<Place, Vec<u64>>,
+    /// Entries of their tables, in files that are still to be linked.
+    pub tables: BTreeMap<Place, Place>,
     code_labels: usize,
     data_labels: usize,
 }
@@ -32,6 +34,7 @@ impl Labels {
             labels: BTreeMap::new(),
             relocs: HashMap::new(),
             indirect: HashMap::new(),
+            tables: BTreeMap::new(),
             code_labels: 0,
             data_labels: 0,
         };
@@ -70,6 +73,7 @@ impl Labels {
 
     fn of_branches(&mut self, file: &File) -> Result<(), String> {
         let isa = code::isa(file.header.sm())?;
+        let is_object = file.header.file_type == FileType::RELOCATABLE;
         for (index, section) in file.sections.iter().enumerate().filter(|(_, section)| section.is_code()) {
             let related: Vec<u64> = self
                 .relocs
@@ -80,6 +84,10 @@ impl Labels {
                 .collect();
             for (address, word) in code::words(section.bytes) {
                 let inst = sass::decode(isa, word);
+                if is_object && code::from_start(&inst, address).is_some() {
+                    self.code_labels += 1; // for the start of the section, which has a name
+                    continue;
+                }
                 let Some((_, to)) = code::target(&inst, address) else { continue };
                 if to % WORD == 0 && to <= section.size && related.binary_search(&address).is_err() {
                     self.code_label((index, to));
@@ -99,8 +107,25 @@ impl Labels {
                     self.labels.entry((code, address.into())).or_insert(label);
                 }
                 self.code_labels += targets.all().count();
+                if file.header.file_type == FileType::RELOCATABLE {
+                    self.of_table(file, code, &targets);
+                }
                 let to = targets.to.iter().map(|&to| to.into()).collect();
                 self.indirect.insert((code, targets.from.into()), to);
+            }
+        }
+    }
+
+    /// The table of an indirect branch, in constant bank 2 of its function. Its entries take numbers again.
+    fn of_table(&mut self, file: &File, code: usize, targets: &super::info::Targets) {
+        self.code_labels += targets.to.len();
+        let is_table = |section: &cubin::raw::Section| {
+            section.name.starts_with(".nv.constant2.") && section.info as usize == code
+        };
+        if let Some(section) = file.sections.iter().position(is_table) {
+            for (index, &to) in targets.to.iter().enumerate() {
+                let at = u64::from(targets.table) + 4 * index as u64;
+                self.tables.insert((section, at), (code, to.into()));
             }
         }
     }
@@ -122,24 +147,21 @@ impl Labels {
     }
 
     fn code_label(&mut self, place: Place) {
-        if self.symbol(place).is_none() && !self.labels.contains_key(&place) {
+        if !self.symbols.contains_key(&place) && !self.labels.contains_key(&place) {
             self.labels.insert(place, format!(".L_x_{}", self.code_labels));
             self.code_labels += 1;
         }
     }
 
+    /// An end takes a number even where there is a label already.
     fn end_of_code(&mut self, place: Place) {
-        if !self.labels.contains_key(&place) {
-            self.labels.insert(place, format!(".L_x_{}", self.code_labels));
-            self.code_labels += 1;
-        }
+        self.labels.entry(place).or_insert(format!(".L_x_{}", self.code_labels));
+        self.code_labels += 1;
     }
 
     fn end_of_data(&mut self, place: Place) {
-        if !self.labels.contains_key(&place) {
-            let label = self.data_label();
-            self.labels.insert(place, label);
-        }
+        let label = self.data_label();
+        self.labels.entry(place).or_insert(label);
     }
 
     /// A new label for data.
@@ -148,8 +170,11 @@ impl Labels {
         format!(".L_{}", self.data_labels - 1)
     }
 
-    fn symbol(&self, place: Place) -> Option<usize> {
-        self.symbols.get(&place)?.last().copied()
+    /// The symbol that a place is called by: a section only if nothing else is there.
+    fn symbol(&self, file: &File, place: Place) -> Option<usize> {
+        let symbols = self.symbols.get(&place)?;
+        let of_section = |symbol: &&usize| file.symbols[**symbol].kind == SymbolType::SECTION;
+        symbols.iter().rfind(|symbol| !of_section(symbol)).or(symbols.last()).copied()
     }
 
     /// The label of a place that has no symbol.
@@ -162,7 +187,7 @@ impl Labels {
 
     /// The name of a place.
     pub fn name<'a>(&'a self, file: &'a File, place: Place) -> Option<&'a str> {
-        let symbol = self.symbol(place).and_then(|symbol| file.symbols.get(symbol));
+        let symbol = self.symbol(file, place).and_then(|symbol| file.symbols.get(symbol));
         symbol.map(|symbol| symbol.name.as_str()).or_else(|| self.label(place))
     }
 

@@ -78,6 +78,8 @@ pub struct Style {
     pub code_only: bool,
     /// The words beside the instructions.
     pub words: bool,
+    /// Guards stand beside their instructions.
+    pub raw: bool,
     /// Blank lines before functions.
     pub separate: bool,
     /// Sections by name.
@@ -119,6 +121,7 @@ fn style(words: &Words) -> Result<Style, String> {
         |word: &str| word.trim().parse().map_err(|_| format!("nvdisasm: '{word}' is no symbol index"));
     Ok(Style {
         code_only: words.has("print-code"),
+        raw: words.has("print-raw"),
         words: words.has("print-instruction-encoding"),
         separate: words.has("separate-functions"),
         sorted: words.has("sort-sections"),

@@ -4,7 +4,7 @@ use super::Style;
 use super::data;
 use super::info;
 use super::labels::{Labels, is_listed};
-use crate::code::{self, Line, WORD};
+use crate::code::{self, Guards, Line, WORD, Width};
 use crate::reloc;
 use cubin::raw::{File, Section};
 use cubin::{Binding, FileType, Home, Note, SectionType, Symbol, SymbolType};
@@ -163,7 +163,9 @@ impl<'a> Code<'a> {
                         let inst = sass::decode(isa, word);
                         let instead = instead(self.file, labels, index, address, &inst);
                         let instead = instead.as_ref().map(|(operand, text)| (*operand, text.as_str()));
-                        Line::new(&inst, address, word, instead)
+                        let mut line = Line::new(&inst, address, word, instead);
+                        line.targets = self.targets(labels, index, address);
+                        line
                     })
                     .collect(),
                 false => Vec::new(),
@@ -173,33 +175,28 @@ impl<'a> Code<'a> {
         Ok(self)
     }
 
-    fn width(&self) -> usize {
-        self.lines.iter().flatten().map(|line| line.text.len()).max().unwrap_or(0)
+    /// What is said of an indirect branch.
+    fn targets(&self, labels: &Labels, index: usize, address: u64) -> Option<String> {
+        let mut targets = labels.indirect.get(&(index, address))?.clone();
+        let mut seen = std::collections::BTreeSet::new();
+        targets.retain(|&to| seen.insert(to));
+        let names: Vec<&str> =
+            targets.iter().map(|&to| labels.name(self.file, (index, to)).unwrap_or("")).collect();
+        Some(format!("(*\"BRANCH_TARGETS {}\"*)", names.join(",")))
     }
 
     fn print(&self, out: &mut String, labels: &Labels, index: usize) {
-        let width = self.width();
+        let width = Width::of(self.lines.iter().flatten());
+        let guards = if self.style.raw { Guards::Beside } else { Guards::InColumn };
         for line in &self.lines[index] {
             self.symbols(out, labels, index, line.address);
-            let text = match labels.indirect.get(&(index, line.address)) {
-                Some(targets) => self.indirect(labels, index, line, targets, width),
-                None => match self.style.words {
-                    true => line.with_word(width),
-                    false => line.plain(),
-                },
+            let text = match self.style.words {
+                true => line.with_word(width, guards),
+                false => line.plain(width, guards),
             };
             let _ = writeln!(out, "{text}");
         }
         self.symbols(out, labels, index, self.file.sections[index].size);
-    }
-
-    fn indirect(&self, labels: &Labels, index: usize, line: &Line, targets: &[u64], width: usize) -> String {
-        let names: Vec<&str> =
-            targets.iter().map(|&to| labels.name(self.file, (index, to)).unwrap_or("")).collect();
-        let text = line.text.trim_end_matches([';', ' ']);
-        let text = format!("{text:<width$}(*\"BRANCH_TARGETS {}\"*);", names.join(","));
-        let line = Line { address: line.address, word: line.word, guard: line.guard.clone(), text };
-        if self.style.words { line.with_word(width) } else { line.plain() }
     }
 
     /// Functions and labels at a place.
@@ -260,6 +257,12 @@ fn instead(
         let operand = relocated(inst, reloc)?;
         return Some((operand, reloc::wrapped(reloc.kind, &labels.value(file, reloc))));
     }
+    if file.header.file_type == FileType::RELOCATABLE
+        && let Some(operand) = code::from_start(inst, address)
+    {
+        let name = &file.sections[section].name;
+        return Some((operand, format!("`((({name} - .) - {WORD:#x}))")));
+    }
     let (operand, to) = code::target(inst, address)?;
     labels.name(file, (section, to)).map(|name| (operand, format!("`({name})")))
 }
@@ -286,10 +289,14 @@ pub fn binary(bytes: &[u8], sm: u16, base: u64, name: &str, with_words: bool) ->
     let lines: Vec<Line> = code::words(bytes)
         .map(|(address, word)| Line::new(&sass::decode(isa, word), base + address, word, None))
         .collect();
-    let width = lines.iter().map(|line| line.text.len()).max().unwrap_or(0);
+    let width = Width::of(lines.iter());
     let mut out = format!("\t.headerflags\t@\"EF_CUDA_{}\"\n", name.to_uppercase());
     for line in &lines {
-        let _ = writeln!(out, "{}", if with_words { line.with_word(width) } else { line.plain() });
+        let line = match with_words {
+            true => line.with_word(width, Guards::InColumn),
+            false => line.plain(width, Guards::InColumn),
+        };
+        let _ = writeln!(out, "{line}");
     }
     Ok(out)
 }
