@@ -59,6 +59,8 @@ pub struct Image {
     /// The options of ptxas, if recorded.
     pub options: String,
     pub flags: u64,
+    /// Which of the fat binaries of a file it is in, from 0.
+    pub container: usize,
     /// As it is in the file.
     pub stored_size: u64,
     /// Expanded.
@@ -74,6 +76,22 @@ pub enum ImageKind {
 }
 
 impl Image {
+    /// A cubin without a container.
+    pub fn of_cubin(bytes: Vec<u8>) -> Image {
+        let sm = crate::raw::File::read(&bytes).map_or(0, |file| file.header.sm());
+        Image {
+            kind: ImageKind::Cubin,
+            sm: sm.into(),
+            version: (0, 0),
+            identifier: String::new(),
+            options: String::new(),
+            flags: flags::ADDRESS_64,
+            container: 0,
+            stored_size: bytes.len() as u64,
+            bytes,
+        }
+    }
+
     /// `zstd`, `lz4` or `none`.
     pub fn compression(&self) -> &'static str {
         match () {
@@ -139,7 +157,7 @@ pub fn images(data: &[u8]) -> Result<Vec<Image>, ReadError> {
 /// Reads fat binaries that follow each other, with zeros between them.
 fn read_all(data: &[u8]) -> Result<Vec<Image>, Flaw> {
     let mut images = Vec::new();
-    let mut at = 0;
+    let (mut at, mut containers) = (0, 0);
     while let Some(skipped) = data.get(at..).and_then(|rest| rest.iter().position(|&byte| byte != 0)) {
         at += skipped;
         let mut cursor = Cursor::at(data, at);
@@ -150,7 +168,10 @@ fn read_all(data: &[u8]) -> Result<Vec<Image>, Flaw> {
         let (_version, header_size, size) = (cursor.u16()?, cursor.u16()?, cursor.u64()?);
         let header = Cursor::at(data, at).take(usize::from(header_size).max(HEADER_SIZE))?.len();
         let body = Cursor::at(data, at + header).take(to_usize(size))?;
+        let first = images.len();
         read_images(body, at + header, &mut images)?;
+        images[first..].iter_mut().for_each(|image: &mut Image| image.container = containers);
+        containers += 1;
         at += header + body.len();
     }
     Ok(images)
@@ -208,6 +229,7 @@ fn read_image(data: &[u8]) -> Result<(Image, usize), Flaw> {
         identifier: text(header, name_at, name_size)?,
         options: options(header, options_at)?,
         flags,
+        container: 0,
         stored_size: stored.len() as u64,
         bytes,
     };

@@ -82,7 +82,8 @@ impl<'a> File<'a> {
                     && matches!(reloc.kind, crate::RelocType::DATA_64 | crate::RelocType::G64)
             };
             for reloc in relocs.iter_mut().filter(whole_word) {
-                let place = self.sections.get(section).and_then(|home| home.bytes.get(reloc.offset as usize..));
+                let place =
+                    self.sections.get(section).and_then(|home| home.bytes.get(reloc.offset as usize..));
                 if let Some(word) = place.and_then(|place| place.first_chunk()) {
                     reloc.addend = i64::from_le_bytes(*word);
                 }

@@ -129,6 +129,11 @@ fn style(words: &Words) -> Result<Style, String> {
     })
 }
 
+/// The target of a cubin: `sm_90a`.
+pub fn target(file: &File) -> String {
+    print::target(file)
+}
+
 /// A cubin as text.
 pub fn disassemble(bytes: &[u8], style: &Style) -> Result<String, String> {
     let file = File::read(bytes).map_err(|error| error.to_string())?;
