@@ -7,6 +7,7 @@
 
 mod code;
 pub mod cuobjdump;
+pub mod fatbinary;
 pub mod nvdisasm;
 mod options;
 mod reloc;
@@ -48,5 +49,11 @@ pub const TOOLS: &[Tool] = &[
         about: "print and extract device code as cuobjdump does",
         usage: cuobjdump::USAGE,
         run: cuobjdump::run,
+    },
+    Tool {
+        name: "fatbinary",
+        about: "put device code into one file as fatbinary does",
+        usage: fatbinary::USAGE,
+        run: fatbinary::run,
     },
 ];

@@ -83,6 +83,11 @@ impl Words {
         self.options.iter().rev().find(|(name, _)| *name == long).map(|(_, value)| value.as_str())
     }
 
+    /// All values of an option as they are.
+    pub fn each<'a>(&'a self, long: &'a str) -> impl Iterator<Item = &'a str> {
+        self.options.iter().filter(move |(name, _)| *name == long).map(|(_, value)| value.as_str())
+    }
+
     /// All values of an option; each may be a list.
     pub fn all<'a>(&'a self, long: &'a str) -> impl Iterator<Item = &'a str> {
         self.options.iter().filter(move |(name, _)| *name == long).flat_map(|(_, value)| value.split(','))

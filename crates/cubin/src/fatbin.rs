@@ -26,7 +26,7 @@
 
 use std::io::Read;
 
-use crate::bytes::{Cursor, Flaw};
+use crate::bytes::{Cursor, Flaw, Put};
 use crate::elf;
 use crate::error::ReadError;
 use crate::read::{elf_machine, elf_sections};
@@ -43,6 +43,12 @@ const MAX_EXPANSION: u64 = 1000;
 pub mod flags {
     pub const ADDRESS_64: u64 = 0x1;
     pub const DEBUG: u64 = 0x2;
+    /// The image is for one target alone: `sm_90a`.
+    pub const SPECIFIC: u64 = 0x10_0000;
+    /// The image is for a family of targets: `sm_100f`.
+    pub const FAMILY: u64 = 0x20_0000;
+    /// The header has a copy of `.nv.compat` of a cubin with a capsule.
+    pub const COMPAT: u64 = 0x100_0000;
     pub const LZ4: u64 = 0x2000;
     pub const ZSTD: u64 = 0x8000;
 }
@@ -109,6 +115,96 @@ impl Image {
             ImageKind::Other(kind) => format!("kind{kind}"),
         };
         format!("{number}.sm_{}.{extension}", self.sm)
+    }
+}
+
+/// The version of image headers.
+const IMAGE_VERSION: u16 = 0x101;
+
+/// Writes a fat binary as NVIDIA's `fatbinary` does. Images whose flags say [`flags::ZSTD`] are compressed; what
+/// [`flags::COMPAT`] promises is taken from the cubin.
+pub fn write(images: &[Image]) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    for image in images {
+        write_image(&mut body, image)?;
+    }
+    let mut out = Vec::with_capacity(HEADER_SIZE + body.len());
+    out.put_u32(MAGIC);
+    out.put_u16(1);
+    out.put_u16(HEADER_SIZE as u16);
+    out.put_u64(body.len() as u64);
+    out.extend_from_slice(&body);
+    Ok(out)
+}
+
+fn write_image(out: &mut Vec<u8>, image: &Image) -> Result<(), String> {
+    let kind = match image.kind {
+        ImageKind::Ptx => 1,
+        ImageKind::Cubin => 2,
+        ImageKind::Other(kind) => kind,
+    };
+    let mut bytes = image.bytes.clone();
+    if image.kind == ImageKind::Ptx {
+        bytes.push(0);
+    }
+    let expanded = bytes.len() as u64;
+    let is_compressed = image.flags & flags::ZSTD != 0;
+    if is_compressed {
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        bytes = ruzstd::encoding::compress_to_vec(bytes.as_slice(), level);
+    }
+    let stored = u32::try_from(bytes.len()).map_err(|_| "an image of more than 4 GiB".to_string())?;
+    bytes.pad_to(8);
+
+    let mut strings = Vec::new();
+    let at = |strings: &Vec<u8>| (IMAGE_HEADER_SIZE + strings.len()) as u32;
+    let identifier_at = if image.identifier.is_empty() { 0 } else { at(&strings) };
+    put_string(&mut strings, image.identifier.as_bytes());
+    let options = match image.kind {
+        ImageKind::Ptx => Some(image.options.clone().into_bytes()),
+        _ if image.flags & flags::COMPAT != 0 => {
+            let file = crate::raw::File::read(&image.bytes).map_err(|error| error.to_string())?;
+            // An empty string of options comes first.
+            let compat = file.section(".nv.compat").map(|(_, section)| section.bytes);
+            compat.map(|bytes| [&[0], bytes].concat())
+        }
+        _ => None,
+    };
+    let options_at = if options.is_some() { at(&strings) } else { 0 };
+    if let Some(options) = options {
+        strings.put_u32(options_at + 8);
+        strings.put_u32(options.len() as u32 - u32::from(image.kind != ImageKind::Ptx));
+        strings.extend_from_slice(&options);
+        if image.kind == ImageKind::Ptx {
+            strings.put_u8(0);
+        }
+        strings.pad_to(8);
+    }
+    let (major, minor) = image.version;
+    out.put_u16(kind);
+    out.put_u16(IMAGE_VERSION);
+    out.put_u32(at(&strings));
+    out.put_u64(bytes.len() as u64);
+    out.put_u32(if is_compressed { stored } else { 0 });
+    out.put_u32(options_at);
+    out.put_u16(minor);
+    out.put_u16(major);
+    out.put_u32(image.sm);
+    out.put_u32(identifier_at);
+    out.put_u32(image.identifier.len() as u32);
+    out.put_u64(image.flags);
+    out.put_u64(0);
+    out.put_u64(if is_compressed { expanded } else { 0 });
+    out.extend_from_slice(&strings);
+    out.extend_from_slice(&bytes);
+    Ok(())
+}
+
+fn put_string(out: &mut Vec<u8>, text: &[u8]) {
+    if !text.is_empty() {
+        out.extend_from_slice(text);
+        out.put_u8(0);
+        out.pad_to(8);
     }
 }
 
