@@ -9,6 +9,7 @@ mod code;
 pub mod cuobjdump;
 pub mod fatbinary;
 pub mod nvdisasm;
+pub mod nvlink;
 mod options;
 mod reloc;
 
@@ -55,5 +56,11 @@ pub const TOOLS: &[Tool] = &[
         about: "put device code into one file as fatbinary does",
         usage: fatbinary::USAGE,
         run: fatbinary::run,
+    },
+    Tool {
+        name: "nvlink",
+        about: "link relocatable cubins as nvlink does",
+        usage: nvlink::USAGE,
+        run: nvlink::run,
     },
 ];

@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::log::FAILED;
 use crate::{disasm, inspect, opt, options, run, verify};
 use std::io::Write;
+use std::path::Path;
 
 struct Tool {
     name: &'static str,
@@ -63,9 +64,29 @@ usage: sassafras help [COMMAND | options]
 Prints how COMMAND is called, or every option that ptxas takes with what comes of it here.
 ";
 
+/// Runs the tool of NVIDIA's toolkit that the command is called as; `None` if it is called otherwise.
+pub fn call_as(program: &str, words: &[String]) -> Option<u8> {
+    let name = Path::new(program).file_stem()?;
+    let tool = binutils::TOOLS.iter().find(|tool| name == tool.name)?;
+    Some(match (tool.run)(words) {
+        Ok(answer) => {
+            // A reader that closes the pipe early is no error of ours.
+            let _ = std::io::stdout().write_all(&answer.text);
+            answer.code
+        }
+        Err(message) => {
+            eprintln!("{}", message.trim_end());
+            FAILED
+        }
+    })
+}
+
 /// Runs the command that the words name; `None` if they are words for ptxas.
 pub fn call(words: &[String]) -> Option<u8> {
     let (name, words) = words.split_first()?;
+    if binutils::TOOLS.iter().any(|tool| tool.name == name) {
+        return call_as(name, words);
+    }
     let tool = TOOLS.iter().find(|tool| tool.name == name)?;
     let wants_help = words.iter().any(|word| word == "--help" || word == "-h");
     let result = if wants_help { Ok(tool.usage.to_string().into()) } else { (tool.run)(words) };
@@ -85,9 +106,11 @@ pub fn call(words: &[String]) -> Option<u8> {
 /// The commands, for the help text.
 pub fn list() -> String {
     let row = |tool: &Tool| format!("  {:<9} {}\n", tool.name, tool.about);
+    let of_toolkit = |tool: &binutils::Tool| format!("  {:<9} {}\n", tool.name, tool.about);
     format!(
         "\nCommands (`sassafras COMMAND --help` says more):\n{}",
         TOOLS.iter().map(row).collect::<String>()
+            + &binutils::TOOLS.iter().map(of_toolkit).collect::<String>()
     )
 }
 
@@ -97,7 +120,10 @@ fn help(words: &[String]) -> Result<String, String> {
         [name] if name == "options" => Ok(options::help::effects()),
         [name, ..] => {
             let tool = TOOLS.iter().find(|tool| tool.name == name);
-            tool.map(|tool| tool.usage.to_string())
+            let of_toolkit = binutils::TOOLS.iter().find(|tool| tool.name == name).map(|tool| tool.usage);
+            tool.map(|tool| tool.usage)
+                .or(of_toolkit)
+                .map(str::to_string)
                 .ok_or(format!("no command '{name}'\n{HELP_USAGE}{}", list()))
         }
     }

@@ -33,5 +33,6 @@ pub use note::{CudaInfo, Note, ToolInfo, decode as notes};
 pub use object::{
     Abi, Body, Extent, Flags, Header, Home, Object, Reloc, Section, Segment, Symbol, SymbolOther,
 };
+pub use read::elf_sections;
 pub use strings::StringTable;
 pub use target::Target;
