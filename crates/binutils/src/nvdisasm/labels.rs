@@ -191,6 +191,12 @@ impl Labels {
         symbol.map(|symbol| symbol.name.as_str()).or_else(|| self.label(place))
     }
 
+    /// The name of a function that starts at a place.
+    pub fn function<'a>(&self, file: &'a File, place: Place) -> Option<&'a str> {
+        let symbol = self.symbol(file, place).and_then(|symbol| file.symbols.get(symbol))?;
+        (symbol.kind == SymbolType::FUNCTION).then_some(symbol.name.as_str())
+    }
+
     /// The first label behind a place of a section.
     pub fn next_label(&self, section: usize, at: u64) -> Option<u64> {
         let (place, _) = self.labels.range((section, at + 1)..).next()?;

@@ -2,6 +2,7 @@
 
 mod data;
 mod info;
+mod json;
 mod labels;
 mod print;
 
@@ -17,6 +18,7 @@ Prints a cubin as nvdisasm of CUDA 13.2 does.
 
   -c, --print-code                   only sections with code
   -hex, --print-instruction-encoding the words beside the instructions
+  -json, --emit-json                 the functions as JSON
   -raw, --print-raw                  blanks in place of tabs
   -sf, --separate-functions          blank lines before functions
   -ndf, --no-dataflow                accepted
@@ -55,7 +57,6 @@ static OPTIONS: &[Row] = &[
 
 /// Modes that are not there yet.
 const REFUSED: &[&str] = &[
-    "emit-json",
     "life-range-mode",
     "output-control-flow-graph",
     "output-control-flow-graph-with-basic-blocks",
@@ -107,6 +108,10 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
     let fail = |error: String| format!("nvdisasm: {file}: {error}");
     let text = match words.get("binary") {
         Some(machine) => binary(&bytes, machine, &words).map_err(fail)?,
+        None if words.has("emit-json") => {
+            let file = File::read(&bytes).map_err(|error| fail(error.to_string()))?;
+            json::file(&file).map_err(fail)?
+        }
         None => {
             let style = style(&words)?;
             disassemble(&bytes, &style).map_err(fail)?

@@ -161,7 +161,7 @@ impl<'a> Code<'a> {
                 true => code::words(section.bytes)
                     .map(|(address, word)| {
                         let inst = sass::decode(isa, word);
-                        let instead = instead(self.file, labels, index, address, &inst);
+                        let instead = instead(self.file, labels, index, address, &inst, Named::Quoted);
                         let instead = instead.as_ref().map(|(operand, text)| (*operand, text.as_str()));
                         let mut line = Line::new(&inst, address, word, instead);
                         line.targets = self.targets(labels, index, address);
@@ -243,19 +243,47 @@ fn directive(out: &mut String, name: &str, value: &str) {
     let _ = writeln!(out, "        {name:<15} {value}");
 }
 
+/// How places are named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// By labels and symbols, in quotes.
+    Quoted,
+    /// Functions by name, others by address.
+    Bare,
+}
+
 /// The operand that a relocation or a label replaces.
-fn instead(
+pub fn instead(
     file: &File,
     labels: &Labels,
     section: usize,
     address: u64,
     inst: &Inst,
+    named: Named,
 ) -> Option<(usize, String)> {
     let relocs = labels.relocs.get(&section).map_or(&[][..], Vec::as_slice);
     let here = relocs.partition_point(|reloc| reloc.offset < address);
     if let Some(reloc) = relocs.get(here).filter(|reloc| reloc.offset < address + WORD) {
         let operand = relocated(inst, reloc)?;
-        return Some((operand, reloc::wrapped(reloc.kind, &labels.value(file, reloc))));
+        let text = match named {
+            Named::Quoted => reloc::wrapped(reloc.kind, &labels.value(file, reloc)),
+            Named::Bare => {
+                let symbol = file.symbols.get(reloc.symbol as usize)?;
+                let value = match symbol.kind {
+                    SymbolType::FUNCTION => reloc::with_addend(&symbol.name, reloc.addend),
+                    // The value of what has no place yet is an alignment.
+                    _ if data::is_shared(symbol) => format!("{:#x}", reloc.addend),
+                    _ => format!("{:#x}", symbol.value.wrapping_add_signed(reloc.addend)),
+                };
+                let text = reloc::wrapped(reloc.kind, &value);
+                text.strip_prefix("`(").and_then(|text| text.strip_suffix(')')).unwrap_or(&text).to_string()
+            }
+        };
+        return Some((operand, text));
+    }
+    if named == Named::Bare {
+        let (operand, to) = code::target(inst, address)?;
+        return labels.function(file, (section, to)).map(|name| (operand, name.to_string()));
     }
     if file.header.file_type == FileType::RELOCATABLE
         && let Some(operand) = code::from_start(inst, address)
