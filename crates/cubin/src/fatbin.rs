@@ -35,7 +35,11 @@ const MAGIC: u32 = 0xba55_ed50;
 const HEADER_SIZE: usize = 16;
 const IMAGE_HEADER_SIZE: usize = 64;
 /// The sections of a host program that hold fat binaries: linked code, and code still to be linked.
-const HOST_SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+const HOST_SECTIONS: [&str; 2] = [LINKED, TO_LINK];
+/// The section of a host program for linked code.
+pub const LINKED: &str = ".nv_fatbin";
+/// The section of a host program for code that is still to be linked.
+pub const TO_LINK: &str = "__nv_relfatbin";
 /// An image that expands more than this is refused: it is broken, or an attack.
 const MAX_EXPANSION: u64 = 1000;
 
@@ -232,22 +236,29 @@ pub fn images(data: &[u8]) -> Result<Vec<Image>, ReadError> {
     match container(data)? {
         Container::Cubin => Ok(Vec::new()),
         Container::FatBinary => Ok(read_all(data)?),
-        Container::Host => {
-            let mut images = Vec::new();
-            let mut left = data.len();
-            for (index, (name, bytes)) in elf_sections(data)?.into_iter().enumerate() {
-                if HOST_SECTIONS.contains(&name.as_str()) {
-                    let fail = |flaw| ReadError::in_section(index, &name, flaw);
-                    // Sections that share bytes could take any multiple of the file's size.
-                    left = left
-                        .checked_sub(bytes.len())
-                        .ok_or_else(|| fail(Flaw::new(0, "sections with device code overlap")))?;
-                    images.extend(read_all(bytes).map_err(fail)?);
-                }
-            }
-            Ok(images)
+        Container::Host => host_images(data, &HOST_SECTIONS),
+    }
+}
+
+/// The images in one section of a host program.
+pub fn images_in(data: &[u8], section: &str) -> Result<Vec<Image>, ReadError> {
+    host_images(data, &[section])
+}
+
+fn host_images(data: &[u8], wanted: &[&str]) -> Result<Vec<Image>, ReadError> {
+    let mut images = Vec::new();
+    let mut left = data.len();
+    for (index, (name, bytes)) in elf_sections(data)?.into_iter().enumerate() {
+        if wanted.contains(&name.as_str()) {
+            let fail = |flaw| ReadError::in_section(index, &name, flaw);
+            // Sections that share bytes could take any multiple of the file's size.
+            left = left
+                .checked_sub(bytes.len())
+                .ok_or_else(|| fail(Flaw::new(0, "sections with device code overlap")))?;
+            images.extend(read_all(bytes).map_err(fail)?);
         }
     }
+    Ok(images)
 }
 
 /// Reads fat binaries that follow each other, with zeros between them.

@@ -58,6 +58,7 @@ cargo xtask <task>
       mutants                    the schedule verifier finds each of 10,000 planted errors
       modifiers                  `neg`, `abs` and `not` in front of every operand: the interpreter's memory at all levels
       ordering-mutants           the simulator's weak mode finds each planted loss of memory ordering
+      binutils               nvdisasm, cuobjdump, fatbinary and nvlink against NVIDIA's
       world DIR...               PTX of other people: verdicts and messages as ptxas's, verify and nvdisasm have no complaint
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)

@@ -26,7 +26,7 @@ does.
   -xelf NAMES, -xptx NAMES           images whose names contain one of these, or `all`, as files
   -arch SM                           images for this target only
   -fun NAMES, --function NAMES       code of these functions only
-  -all, --all-fatbin                 accepted
+  -all, --all-fatbin                 of a host program, what is not linked too
   -V, --version; -h, --help
 
 docs/binutils.md lists what is refused.
@@ -100,7 +100,7 @@ impl Input {
         let is_cubin = fatbin::container(bytes).map_err(|error| error.to_string())? == Container::Cubin;
         let mut images = match is_cubin {
             true => vec![Image::of_cubin(bytes.to_vec())],
-            false => fatbin::images(bytes).map_err(|error| error.to_string())?,
+            false => images(bytes, words.has("all-fatbin")).map_err(|error| error.to_string())?,
         };
         if let Some(target) = words.get("gpu-architecture") {
             let digits = target.trim_start_matches("sm_").trim_end_matches(['a', 'f']);
@@ -183,7 +183,7 @@ impl Input {
         }
         if image.kind == ImageKind::Ptx {
             if words.has("dump-ptx") {
-                let _ = write!(out, "{}\n", String::from_utf8_lossy(&image.bytes));
+                let _ = writeln!(out, "{}", String::from_utf8_lossy(&image.bytes));
             }
             return Ok(());
         }
@@ -204,6 +204,16 @@ impl Input {
         }
         Ok(())
     }
+}
+
+/// The images of a file. Of a host program those that are linked, or, where there are none, those that are not;
+/// with `-all` both.
+fn images(bytes: &[u8], all: bool) -> Result<Vec<Image>, cubin::ReadError> {
+    if all || fatbin::container(bytes)? != Container::Host {
+        return fatbin::images(bytes);
+    }
+    let linked = fatbin::images_in(bytes, fatbin::LINKED)?;
+    if linked.is_empty() { fatbin::images_in(bytes, fatbin::TO_LINK) } else { Ok(linked) }
 }
 
 /// `sm_90a`

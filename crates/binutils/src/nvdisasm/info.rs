@@ -239,10 +239,8 @@ impl Payload<'_> {
     /// `.word .L_x_3@srel`: the branch, two halves and a count, then where it leads.
     fn indirect(&mut self) {
         let mut at = 0;
-        let mut index = 0;
-        for targets in split_indirect(self.record.bytes) {
+        for (index, targets) in split_indirect(self.record.bytes).into_iter().enumerate() {
             self.number(index);
-            index += 1;
             self.label();
             self.place(at, targets.from);
             for (offset, directive) in [(4, ".short"), (6, ".short"), (8, ".word")] {

@@ -21,8 +21,7 @@ Prints a cubin as nvdisasm of CUDA 13.2 does.
   -json, --emit-json                 the functions as JSON
   -raw, --print-raw                  blanks in place of tabs
   -sf, --separate-functions          blank lines before functions
-  -ndf, --no-dataflow                accepted
-  -fun, --cuda-function-index LIST   code of these functions only
+  -ndf, --no-dataflow                not where indirect branches lead
   -sort, --sort-sections             sections by name
   -b, --binary SMxy                  FILE holds instructions alone; -base ADDRESS is where they are
   -V, --version; -h, --help
@@ -57,6 +56,7 @@ static OPTIONS: &[Row] = &[
 
 /// Modes that are not there yet.
 const REFUSED: &[&str] = &[
+    "cuda-function-index",
     "life-range-mode",
     "output-control-flow-graph",
     "output-control-flow-graph-with-basic-blocks",
@@ -85,8 +85,8 @@ pub struct Style {
     pub separate: bool,
     /// Sections by name.
     pub sorted: bool,
-    /// Symbol indices of functions; empty for all.
-    pub functions: Vec<u32>,
+    /// Where indirect branches lead.
+    pub dataflow: bool,
 }
 
 /// The command.
@@ -112,26 +112,21 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
             let file = File::read(&bytes).map_err(|error| fail(error.to_string()))?;
             json::file(&file).map_err(fail)?
         }
-        None => {
-            let style = style(&words)?;
-            disassemble(&bytes, &style).map_err(fail)?
-        }
+        None => disassemble(&bytes, &style(&words)).map_err(fail)?,
     };
     let text = if words.has("print-raw") { without_tabs(&text) } else { text };
     Ok(Answer { text: text.into_bytes(), code: 0 })
 }
 
-fn style(words: &Words) -> Result<Style, String> {
-    let number =
-        |word: &str| word.trim().parse().map_err(|_| format!("nvdisasm: '{word}' is no symbol index"));
-    Ok(Style {
+fn style(words: &Words) -> Style {
+    Style {
         code_only: words.has("print-code"),
         raw: words.has("print-raw"),
         words: words.has("print-instruction-encoding"),
         separate: words.has("separate-functions"),
         sorted: words.has("sort-sections"),
-        functions: words.all("cuda-function-index").map(number).collect::<Result<_, _>>()?,
-    })
+        dataflow: !words.has("no-dataflow"),
+    }
 }
 
 /// The target of a cubin: `sm_90a`.

@@ -22,23 +22,23 @@ pub fn file(file: &File, style: &Style) -> Result<String, String> {
     let _ = write!(out, "\t.target\t{}\n\n\t.elftype\t@\"{kind}\"\n", target(file));
     let code = Code { file, style, lines: Vec::new() };
     let code = code.prepare(&labels)?;
+    // Labels are numbered in the order of the file, whatever is printed.
+    let attributes: Vec<String> =
+        file.sections.iter().map(|section| attributes(file, &mut labels, section)).collect();
     let mut order: Vec<usize> = (0..file.sections.len()).collect();
     if style.sorted {
         order.sort_by(|&a, &b| file.sections[a].name.cmp(&file.sections[b].name));
     }
     for index in order {
         let section = &file.sections[index];
-        if is_listed(section) && (section.is_code() || !style.code_only) && chosen(file, style, index) {
+        if is_listed(section) && (section.is_code() || !style.code_only) {
             title(&mut out, &section.name);
             section_head(&mut out, section);
             match section.kind {
-                SectionType::CUDA_INFO => info::print(&mut out, file, &mut labels, section),
+                SectionType::CUDA_INFO => out.push_str(&attributes[index]),
                 _ if section.is_code() => code.print(&mut out, &labels, index),
                 _ => data::print(&mut out, file, &labels, index, section),
             }
-        } else if section.kind == SectionType::CUDA_INFO && is_listed(section) {
-            // Numbers are given whether or not the section is printed.
-            info::print(&mut String::new(), file, &mut labels, section);
         }
     }
     homeless(&mut out, file);
@@ -53,11 +53,12 @@ pub fn target(file: &File) -> String {
     format!("sm_{}{}", file.header.sm(), if specific { "a" } else { "" })
 }
 
-fn chosen(file: &File, style: &Style, section: usize) -> bool {
-    let home = |index: &u32| file.symbols.get(*index as usize).map(|symbol| symbol.home);
-    !file.sections[section].is_code()
-        || style.functions.is_empty()
-        || style.functions.iter().any(|index| home(index) == Some(Home::Section(section as u32)))
+fn attributes(file: &File, labels: &mut Labels, section: &Section) -> String {
+    let mut out = String::new();
+    if section.kind == SectionType::CUDA_INFO && is_listed(section) {
+        info::print(&mut out, file, labels, section);
+    }
+    out
 }
 
 fn title(out: &mut String, name: &str) {
@@ -164,7 +165,7 @@ impl<'a> Code<'a> {
                         let instead = instead(self.file, labels, index, address, &inst, Named::Quoted);
                         let instead = instead.as_ref().map(|(operand, text)| (*operand, text.as_str()));
                         let mut line = Line::new(&inst, address, word, instead);
-                        line.targets = self.targets(labels, index, address);
+                        line.targets = self.targets(labels, index, address).filter(|_| self.style.dataflow);
                         line
                     })
                     .collect(),
@@ -205,6 +206,10 @@ impl<'a> Code<'a> {
             let _ = writeln!(out, "{label}:");
         }
         let symbols = labels.symbols.get(&(index, at)).map_or(&[][..], Vec::as_slice);
+        let is_function = |symbol: &usize| self.file.symbols[*symbol].kind == SymbolType::FUNCTION;
+        if self.style.separate && symbols.iter().any(is_function) {
+            out.push_str("\n\n\n\n");
+        }
         for &symbol in symbols.iter().rev() {
             let symbol = &self.file.symbols[symbol];
             if symbol.kind == SymbolType::SECTION {
@@ -217,9 +222,6 @@ impl<'a> Code<'a> {
 
     fn function(&self, out: &mut String, labels: &Labels, index: usize, symbol: &Symbol) {
         let name = &symbol.name;
-        if self.style.separate {
-            out.push_str("\n\n");
-        }
         match symbol.binding {
             Binding::GLOBAL => directive(out, ".global", name),
             Binding::WEAK => directive(out, ".weak", name),
@@ -318,7 +320,9 @@ pub fn binary(bytes: &[u8], sm: u16, base: u64, name: &str, with_words: bool) ->
         .map(|(address, word)| Line::new(&sass::decode(isa, word), base + address, word, None))
         .collect();
     let width = Width::of(lines.iter());
-    let mut out = format!("\t.headerflags\t@\"EF_CUDA_{}\"\n", name.to_uppercase());
+    let specific = if name.ends_with('a') { "EF_CUDA_ACCELERATORS " } else { "" };
+    let flags = format!("EF_CUDA_64BIT_ADDRESS {specific}EF_CUDA_SM{sm} EF_CUDA_VIRTUAL_SM(EF_CUDA_SM{sm})");
+    let mut out = format!("\t.headerflags\t@\"{flags}\"\n").repeat(2);
     for line in &lines {
         let line = match with_words {
             true => line.with_word(width, Guards::InColumn),

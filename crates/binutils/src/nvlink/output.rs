@@ -20,6 +20,12 @@ const FIRST_WITH_RESERVED_SHARED: u16 = 90;
 const RESERVED_SHARED: u64 = 0x400;
 const SHARED_ALIGN: u64 = 16;
 
+/// CUDA 13.0.
+const TOOLKIT: u32 = 130;
+
+/// From here on files have no `.nv.rel.action`.
+const FIRST_WITHOUT_REL_ACTION: u16 = 100;
+
 /// What `.nv.rel.action` has in every file that nvlink writes.
 const REL_ACTION: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5, 0x36];
 
@@ -88,7 +94,7 @@ impl Writer<'_> {
         let layout = self.layout();
         self.number_symbols(&layout);
         let index = |wanted: Part| layout.iter().position(|part| *part == wanted).unwrap_or(0);
-        let heads = self.heads()?;
+        let heads = self.heads();
         let mut relocs: Vec<(Part, Vec<Reloc>)> = Vec::new();
         let mut parts = Vec::new();
         for &part in &layout {
@@ -104,7 +110,8 @@ impl Writer<'_> {
         let first_head = first_debug + debug_count;
         let first_info = first_head + heads.len();
         let kept: Vec<usize> = self.reached.units.iter().copied().collect();
-        let first_table = first_info + kept.len() + 3;
+        let has_action = self.sm < FIRST_WITHOUT_REL_ACTION;
+        let first_table = first_info + kept.len() + 2 + usize::from(has_action);
         let first_part = first_table + relocs.len();
         let at = |part: Part| match part {
             Part::Debug(_) => first_debug + index(part),
@@ -177,9 +184,15 @@ impl Writer<'_> {
             |name, kind, body| Section { link: SYMTAB, entry_size: 8, ..Section::new(name, kind, 4, body) };
         sections.push(table(".nv.callgraph", SectionType::CUDA_CALLGRAPH, Body::CallGraph(graph)));
         sections.push(table(".nv.prototype", SectionType::CUDA_PROTOTYPE, Body::Prototypes(prototypes)));
-        let action =
-            Section::new(".nv.rel.action", SectionType::CUDA_RELOCINFO, 8, Body::Bytes(REL_ACTION.into()));
-        sections.push(Section { entry_size: 8, ..action });
+        if has_action {
+            let action = Section::new(
+                ".nv.rel.action",
+                SectionType::CUDA_RELOCINFO,
+                8,
+                Body::Bytes(REL_ACTION.into()),
+            );
+            sections.push(Section { entry_size: 8, ..action });
+        }
         for (part, relocs) in relocs {
             let of = parts.iter().find(|(other, _)| *other == part).map_or("", |(_, section)| &section.name);
             let section = Section::new(format!(".rela{of}"), SectionType::RELA, 8, Body::Relocs(relocs));
@@ -427,7 +440,7 @@ impl Writer<'_> {
     }
 
     /// `.note.nv.tkinfo`, `.note.nv.cuinfo`, `.nv.info` and `.nv.compat`.
-    fn heads(&mut self) -> Result<Vec<Section>, String> {
+    fn heads(&mut self) -> Vec<Section> {
         let mut tools = vec![Note::Tool(ToolInfo {
             note_version: 2,
             object_name: String::new(),
@@ -451,7 +464,8 @@ impl Writer<'_> {
                 }
             }
         }
-        let cuda = cuda.ok_or("no object says which PTX it is made from")?;
+        // A program without device code has a linked file too.
+        let cuda = cuda.unwrap_or(cubin::CudaInfo { note_version: 2, virtual_sm: self.sm, toolkit: TOOLKIT });
         let note = |name, flags, notes| Section {
             flags,
             ..Section::new(name, SectionType::NOTE, 4, Body::Notes(notes))
@@ -466,7 +480,7 @@ impl Writer<'_> {
             let body = Body::Compat(self.compat());
             heads.push(Section::new(".nv.compat", SectionType::CUDA_COMPAT_INFO, 4, body));
         }
-        Ok(heads)
+        heads
     }
 
     /// What all objects need. What a finalizer could do with the code is not known of a linked file.
@@ -486,6 +500,10 @@ impl Writer<'_> {
                     None => all.push(record.clone()),
                 }
             }
+        }
+        if all.is_empty() {
+            let value = CompatValue::Byte(self.arch.ends_with('a').into());
+            all.push(Compat { code: CompatCode::CUDA_ACCELERATOR_TARGET, value });
         }
         all
     }

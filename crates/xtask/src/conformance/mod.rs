@@ -6,6 +6,7 @@
 use crate::{Result, shell};
 use std::path::PathBuf;
 
+mod binutils;
 mod commands;
 mod compile_forms;
 mod corpus;
@@ -26,7 +27,7 @@ mod world;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
@@ -41,6 +42,7 @@ const PARTS: [Part; 14] = [
     ("verify", verify::run),
     ("mutants", mutants::run),
     ("ordering-mutants", ordering::run),
+    ("binutils", binutils::run),
 ];
 
 /// Parts that need what only the command line can name: they run where they are asked for.
