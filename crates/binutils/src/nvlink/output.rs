@@ -106,12 +106,16 @@ impl Writer<'_> {
         }
         // Notes and attributes, then relocations, then what they speak of: all indices follow from the counts.
         let debug_count = layout.iter().filter(|part| matches!(part, Part::Debug(_))).count();
+        let compat = heads.iter().position(|head| head.kind == SectionType::CUDA_COMPAT_INFO).unwrap_or(0);
+        let graph = self.call_graph();
+        let prototypes = self.prototypes();
         let first_debug = SYMTAB as usize + 1;
         let first_head = first_debug + debug_count;
         let first_info = first_head + heads.len();
         let kept: Vec<usize> = self.reached.units.iter().copied().collect();
         let has_action = self.sm < FIRST_WITHOUT_REL_ACTION;
-        let first_table = first_info + kept.len() + 2 + usize::from(has_action);
+        let first_table =
+            first_info + kept.len() + 1 + usize::from(!prototypes.is_empty()) + usize::from(has_action);
         let first_part = first_table + relocs.len();
         let at = |part: Part| match part {
             Part::Debug(_) => first_debug + index(part),
@@ -128,8 +132,6 @@ impl Writer<'_> {
                 symbol.home = Home::Section(at(*part) as u32);
             }
         }
-        let graph = self.call_graph();
-        let prototypes = self.prototypes();
         let first_global = self.symbols.iter().position(|symbol| symbol.binding != Binding::LOCAL);
         let first_global = first_global.unwrap_or(self.symbols.len()) as u32;
         let cuinfo = first_head + 1;
@@ -168,7 +170,7 @@ impl Writer<'_> {
             if number == 1 {
                 section.link = first_head as u32;
                 if self.has_compat() {
-                    section.info = first_head as u32 + 3;
+                    section.info = (first_head + compat) as u32;
                     section.flags |= section_flags::INFO_LINK;
                 }
             }
@@ -183,7 +185,9 @@ impl Writer<'_> {
         let table =
             |name, kind, body| Section { link: SYMTAB, entry_size: 8, ..Section::new(name, kind, 4, body) };
         sections.push(table(".nv.callgraph", SectionType::CUDA_CALLGRAPH, Body::CallGraph(graph)));
-        sections.push(table(".nv.prototype", SectionType::CUDA_PROTOTYPE, Body::Prototypes(prototypes)));
+        if !prototypes.is_empty() {
+            sections.push(table(".nv.prototype", SectionType::CUDA_PROTOTYPE, Body::Prototypes(prototypes)));
+        }
         if has_action {
             let action = Section::new(
                 ".nv.rel.action",
@@ -474,8 +478,11 @@ impl Writer<'_> {
             note(".note.nv.tkinfo", section_flags::NOTE_TKINFO, tools),
             note(".note.nv.cuinfo", section_flags::NOTE_CUINFO, vec![Note::Cuda(cuda)]),
         ];
-        let info = Section::new(".nv.info", SectionType::CUDA_INFO, 4, Body::Info(self.info()));
-        heads.push(Section { link: SYMTAB, ..info });
+        let attributes = self.info();
+        if !attributes.is_empty() {
+            let info = Section::new(".nv.info", SectionType::CUDA_INFO, 4, Body::Info(attributes));
+            heads.push(Section { link: SYMTAB, ..info });
+        }
         if self.has_compat() {
             let body = Body::Compat(self.compat());
             heads.push(Section::new(".nv.compat", SectionType::CUDA_COMPAT_INFO, 4, body));
