@@ -21,7 +21,7 @@ pub fn print(out: &mut String, file: &File, functions: &[&str]) -> Result<(), St
             .collect();
         all.push((name, lines));
     }
-    if !all.is_empty() {
+    if !all.is_empty() || functions.is_empty() {
         let _ = writeln!(out, "\t.target\t{target}");
     }
     let width = Width::of(all.iter().flat_map(|(_, lines)| lines));

@@ -40,3 +40,17 @@ pub fn stripped(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What fatbinary makes of the same text.
+    #[test]
+    fn comments_and_blanks_go() {
+        let text = "// head\n.version 9.0\n.target sm_90  // x\n\t/* a\nb */ .visible /* c */ .entry k()\n\t\tret ;\t\n.file 1 \"a  b//c\"\n";
+        let wanted = "\n.version 9.0\n.target sm_90 \n .visible  .entry k()\nret ;\t\n.file 1 \"a  b//c\"\n";
+        assert_eq!(stripped(text), wanted);
+        assert_eq!(version(text), Some((9, 0)));
+    }
+}
