@@ -8,8 +8,8 @@ pub const WORD: u64 = sass::WORD_BYTES;
 /// Where the guard ends.
 const GUARD_COLUMN: usize = 17;
 
-/// Where the targets of an indirect branch stand if nothing is aligned.
-const RAW_TARGETS_COLUMN: usize = 23;
+/// What is before the targets of an indirect branch if nothing is aligned.
+const RAW_TARGETS_GAP: &str = "          ";
 
 /// The instructions of some bytes; what is left behind the last whole one is dropped.
 pub fn words(bytes: &[u8]) -> impl Iterator<Item = (u64, u128)> + '_ {
@@ -87,8 +87,11 @@ impl Line {
         let Width { text, .. } = width;
         let body = match &self.targets {
             Some(targets) => {
-                let text_width = if style == Guards::Beside { RAW_TARGETS_COLUMN } else { text };
-                format!("{:<text_width$}{targets};", self.text.trim_end_matches([';', ' ']))
+                let body = self.text.trim_end_matches([';', ' ']);
+                match style {
+                    Guards::Beside => format!("{body}{RAW_TARGETS_GAP}{targets};"),
+                    Guards::InColumn => format!("{body:<text$}{targets};"),
+                }
             }
             None => self.text.clone(),
         };

@@ -52,7 +52,9 @@ fn function(out: &mut String, file: &File, attributes: &[Attr], index: usize, se
             _ => None,
         })
     };
-    let registers = value(Code::REGCOUNT).filter(|_| is_entry).unwrap_or(0);
+    let registers = value(Code::REGCOUNT).filter(|_| is_entry);
+    // Before sm_90 the section of any function says it too.
+    let registers = registers.unwrap_or(section.info >> 24);
     let stack = match value(Code::MIN_STACK_SIZE) {
         Some(u32::MAX) => "UNKNOWN".to_string(),
         stack => stack.unwrap_or(0).to_string(),

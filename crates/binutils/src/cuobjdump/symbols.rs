@@ -25,6 +25,9 @@ fn place(symbol: &Symbol) -> &'static str {
     if symbol.other.is_entry() {
         return "STO_ENTRY";
     }
+    if symbol.other.space() == MemorySpace::CONSTANT && symbol.other.visibility() != 0 {
+        return "STO_?";
+    }
     match symbol.other.space() {
         MemorySpace::GLOBAL => "STO_GLOBAL",
         MemorySpace::SHARED => "STO_SHARED",
