@@ -202,7 +202,12 @@ impl Part {
                 let message = String::from_utf8_lossy(&output.stderr).into_owned();
                 return Ok(Some(format!("{target} {compiler}: {who} fails: {message}")));
             }
-            answers.push(self.described(&out)?);
+            let mut described = self.described(&out)?;
+            if compiler == "sassafras" {
+                // Shared variables of our objects come in another order.
+                described.values_mut().flatten().for_each(|line| *line = without_numbers(line));
+            }
+            answers.push(described);
         }
         Ok((answers[0] != answers[1]).then(|| format!("{target} {compiler}")))
     }
@@ -228,6 +233,10 @@ impl Part {
         }
         Ok(all)
     }
+}
+
+fn without_numbers(line: &str) -> String {
+    line.split(' ').map(|word| if word.starts_with("0x") { "0x" } else { word }).collect::<Vec<_>>().join(" ")
 }
 
 /// The numbers of labels follow from the order of sections.
