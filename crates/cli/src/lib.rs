@@ -46,6 +46,9 @@ use std::path::Path;
 
 /// The command: `program` is the name that it is called by, and `words` follow. Returns the exit code.
 pub fn command(program: &str, words: Vec<String>) -> u8 {
+    if let Some(exit_code) = tools::call_as(program, &words) {
+        return exit_code;
+    }
     // Linked as ptxas, it is ptxas: a file may be called `disasm`.
     let name = Path::new(program).file_stem().unwrap_or_default();
     let is_ptxas = name.to_string_lossy().ends_with("ptxas");

@@ -7,6 +7,7 @@ use crate::tool::Tool;
 use crate::{completions, disasm, doctor, explain, inspect, manual, opt, options, profile, run, verify};
 use ptx::advice::nearest;
 use std::io::Write;
+use std::path::Path;
 
 pub const TOOLS: &[Tool] = &[
     Tool {
@@ -90,12 +91,32 @@ Prints how COMMAND is called, every option that ptxas takes with what comes of i
 which `sassafras explain CODE` says more.
 ";
 
+/// Runs the tool of NVIDIA's toolkit that the command is called as; `None` if it is called otherwise.
+pub fn call_as(program: &str, words: &[String]) -> Option<u8> {
+    let name = Path::new(program).file_stem()?;
+    let tool = binutils::TOOLS.iter().find(|tool| name == tool.name)?;
+    Some(match (tool.run)(words) {
+        Ok(answer) => {
+            // A reader that closes the pipe early is no error of ours.
+            let _ = std::io::stdout().write_all(&answer.text);
+            answer.code
+        }
+        Err(message) => {
+            eprintln!("{}", message.trim_end());
+            FAILED
+        }
+    })
+}
+
 /// Runs the command that the words name; `None` if they are words for ptxas.
 pub fn call(words: &[String]) -> Option<u8> {
     if let Some(code) = catalog::asked_for(words) {
         return Some(answer(catalog::explain(code).map(Answer::from)));
     }
     let (name, words) = words.split_first()?;
+    if binutils::TOOLS.iter().any(|tool| tool.name == name) {
+        return call_as(name, words);
+    }
     let tool = TOOLS.iter().find(|tool| tool.name == name)?;
     let wants_help = words.iter().any(|word| word == "--help" || word == "-h");
     let result = if wants_help { Ok(tool.usage.to_string().into()) } else { (tool.run)(words) };
@@ -131,9 +152,11 @@ fn with_near_option(tool: &Tool, message: String) -> String {
 /// The commands, for the help text.
 pub fn list() -> String {
     let row = |tool: &Tool| format!("  {:<11} {}\n", tool.name, tool.about);
+    let of_toolkit = |tool: &binutils::Tool| format!("  {:<11} {}\n", tool.name, tool.about);
     format!(
         "\nCommands (`sassafras COMMAND --help` says more):\n{}",
         TOOLS.iter().map(row).collect::<String>()
+            + &binutils::TOOLS.iter().map(of_toolkit).collect::<String>()
     )
 }
 
@@ -144,9 +167,12 @@ fn help(words: &[String]) -> Result<String, String> {
         [name] if name == "messages" => Ok(catalog::list()),
         [name, ..] => {
             let tool = TOOLS.iter().find(|tool| tool.name == name);
+            let of_toolkit = binutils::TOOLS.iter().find(|tool| tool.name == name).map(|tool| tool.usage);
             let near = nearest(name, TOOLS.iter().map(|tool| tool.name));
             let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
-            tool.map(|tool| tool.usage.to_string())
+            tool.map(|tool| tool.usage)
+                .or(of_toolkit)
+                .map(str::to_string)
                 .ok_or(format!("no command '{name}'{near}\n{HELP_USAGE}{}", list()))
         }
     }

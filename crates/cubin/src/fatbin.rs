@@ -26,7 +26,7 @@
 
 use std::io::Read;
 
-use crate::bytes::{Cursor, Flaw};
+use crate::bytes::{Cursor, Flaw, Put};
 use crate::elf;
 use crate::error::ReadError;
 use crate::read::{elf_machine, elf_sections};
@@ -35,7 +35,11 @@ const MAGIC: u32 = 0xba55_ed50;
 const HEADER_SIZE: usize = 16;
 const IMAGE_HEADER_SIZE: usize = 64;
 /// The sections of a host program that hold fat binaries: linked code, and code still to be linked.
-const HOST_SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+const HOST_SECTIONS: [&str; 2] = [LINKED, TO_LINK];
+/// The section of a host program for linked code.
+pub const LINKED: &str = ".nv_fatbin";
+/// The section of a host program for code that is still to be linked.
+pub const TO_LINK: &str = "__nv_relfatbin";
 /// An image that expands more than this is refused: it is broken, or an attack.
 const MAX_EXPANSION: u64 = 1000;
 
@@ -43,6 +47,12 @@ const MAX_EXPANSION: u64 = 1000;
 pub mod flags {
     pub const ADDRESS_64: u64 = 0x1;
     pub const DEBUG: u64 = 0x2;
+    /// The image is for one target alone: `sm_90a`.
+    pub const SPECIFIC: u64 = 0x10_0000;
+    /// The image is for a family of targets: `sm_100f`.
+    pub const FAMILY: u64 = 0x20_0000;
+    /// The header has a copy of `.nv.compat` of a cubin with a capsule.
+    pub const COMPAT: u64 = 0x100_0000;
     pub const LZ4: u64 = 0x2000;
     pub const ZSTD: u64 = 0x8000;
 }
@@ -59,6 +69,8 @@ pub struct Image {
     /// The options of ptxas, if recorded.
     pub options: String,
     pub flags: u64,
+    /// Which of the fat binaries of a file it is in, from 0.
+    pub container: usize,
     /// As it is in the file.
     pub stored_size: u64,
     /// Expanded.
@@ -74,6 +86,22 @@ pub enum ImageKind {
 }
 
 impl Image {
+    /// A cubin without a container.
+    pub fn of_cubin(bytes: Vec<u8>) -> Image {
+        let sm = crate::raw::File::read(&bytes).map_or(0, |file| file.header.sm());
+        Image {
+            kind: ImageKind::Cubin,
+            sm: sm.into(),
+            version: (0, 0),
+            identifier: String::new(),
+            options: String::new(),
+            flags: flags::ADDRESS_64,
+            container: 0,
+            stored_size: bytes.len() as u64,
+            bytes,
+        }
+    }
+
     /// `zstd`, `lz4` or `none`.
     pub fn compression(&self) -> &'static str {
         match () {
@@ -91,6 +119,96 @@ impl Image {
             ImageKind::Other(kind) => format!("kind{kind}"),
         };
         format!("{number}.sm_{}.{extension}", self.sm)
+    }
+}
+
+/// The version of image headers.
+const IMAGE_VERSION: u16 = 0x101;
+
+/// Writes a fat binary as NVIDIA's `fatbinary` does. Images whose flags say [`flags::ZSTD`] are compressed; what
+/// [`flags::COMPAT`] promises is taken from the cubin.
+pub fn write(images: &[Image]) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    for image in images {
+        write_image(&mut body, image)?;
+    }
+    let mut out = Vec::with_capacity(HEADER_SIZE + body.len());
+    out.put_u32(MAGIC);
+    out.put_u16(1);
+    out.put_u16(HEADER_SIZE as u16);
+    out.put_u64(body.len() as u64);
+    out.extend_from_slice(&body);
+    Ok(out)
+}
+
+fn write_image(out: &mut Vec<u8>, image: &Image) -> Result<(), String> {
+    let kind = match image.kind {
+        ImageKind::Ptx => 1,
+        ImageKind::Cubin => 2,
+        ImageKind::Other(kind) => kind,
+    };
+    let mut bytes = image.bytes.clone();
+    if image.kind == ImageKind::Ptx {
+        bytes.push(0);
+    }
+    let expanded = bytes.len() as u64;
+    let is_compressed = image.flags & flags::ZSTD != 0;
+    if is_compressed {
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        bytes = ruzstd::encoding::compress_to_vec(bytes.as_slice(), level);
+    }
+    let stored = u32::try_from(bytes.len()).map_err(|_| "an image of more than 4 GiB".to_string())?;
+    bytes.pad_to(8);
+
+    let mut strings = Vec::new();
+    let at = |strings: &Vec<u8>| (IMAGE_HEADER_SIZE + strings.len()) as u32;
+    let identifier_at = if image.identifier.is_empty() { 0 } else { at(&strings) };
+    put_string(&mut strings, image.identifier.as_bytes());
+    let options = match image.kind {
+        ImageKind::Ptx => Some(image.options.clone().into_bytes()),
+        _ if image.flags & flags::COMPAT != 0 => {
+            let file = crate::raw::File::read(&image.bytes).map_err(|error| error.to_string())?;
+            // An empty string of options comes first.
+            let compat = file.section(".nv.compat").map(|(_, section)| section.bytes);
+            compat.map(|bytes| [&[0], bytes].concat())
+        }
+        _ => None,
+    };
+    let options_at = if options.is_some() { at(&strings) } else { 0 };
+    if let Some(options) = options {
+        strings.put_u32(options_at + 8);
+        strings.put_u32(options.len() as u32 - u32::from(image.kind != ImageKind::Ptx));
+        strings.extend_from_slice(&options);
+        if image.kind == ImageKind::Ptx {
+            strings.put_u8(0);
+        }
+        strings.pad_to(8);
+    }
+    let (major, minor) = image.version;
+    out.put_u16(kind);
+    out.put_u16(IMAGE_VERSION);
+    out.put_u32(at(&strings));
+    out.put_u64(bytes.len() as u64);
+    out.put_u32(if is_compressed { stored } else { 0 });
+    out.put_u32(options_at);
+    out.put_u16(minor);
+    out.put_u16(major);
+    out.put_u32(image.sm);
+    out.put_u32(identifier_at);
+    out.put_u32(image.identifier.len() as u32);
+    out.put_u64(image.flags);
+    out.put_u64(0);
+    out.put_u64(if is_compressed { expanded } else { 0 });
+    out.extend_from_slice(&strings);
+    out.extend_from_slice(&bytes);
+    Ok(())
+}
+
+fn put_string(out: &mut Vec<u8>, text: &[u8]) {
+    if !text.is_empty() {
+        out.extend_from_slice(text);
+        out.put_u8(0);
+        out.pad_to(8);
     }
 }
 
@@ -118,28 +236,35 @@ pub fn images(data: &[u8]) -> Result<Vec<Image>, ReadError> {
     match container(data)? {
         Container::Cubin => Ok(Vec::new()),
         Container::FatBinary => Ok(read_all(data)?),
-        Container::Host => {
-            let mut images = Vec::new();
-            let mut left = data.len();
-            for (index, (name, bytes)) in elf_sections(data)?.into_iter().enumerate() {
-                if HOST_SECTIONS.contains(&name.as_str()) {
-                    let fail = |flaw| ReadError::in_section(index, &name, flaw);
-                    // Sections that share bytes could take any multiple of the file's size.
-                    left = left
-                        .checked_sub(bytes.len())
-                        .ok_or_else(|| fail(Flaw::new(0, "sections with device code overlap")))?;
-                    images.extend(read_all(bytes).map_err(fail)?);
-                }
-            }
-            Ok(images)
+        Container::Host => host_images(data, &HOST_SECTIONS),
+    }
+}
+
+/// The images in one section of a host program.
+pub fn images_in(data: &[u8], section: &str) -> Result<Vec<Image>, ReadError> {
+    host_images(data, &[section])
+}
+
+fn host_images(data: &[u8], wanted: &[&str]) -> Result<Vec<Image>, ReadError> {
+    let mut images = Vec::new();
+    let mut left = data.len();
+    for (index, (name, bytes)) in elf_sections(data)?.into_iter().enumerate() {
+        if wanted.contains(&name.as_str()) {
+            let fail = |flaw| ReadError::in_section(index, &name, flaw);
+            // Sections that share bytes could take any multiple of the file's size.
+            left = left
+                .checked_sub(bytes.len())
+                .ok_or_else(|| fail(Flaw::new(0, "sections with device code overlap")))?;
+            images.extend(read_all(bytes).map_err(fail)?);
         }
     }
+    Ok(images)
 }
 
 /// Reads fat binaries that follow each other, with zeros between them.
 fn read_all(data: &[u8]) -> Result<Vec<Image>, Flaw> {
     let mut images = Vec::new();
-    let mut at = 0;
+    let (mut at, mut containers) = (0, 0);
     while let Some(skipped) = data.get(at..).and_then(|rest| rest.iter().position(|&byte| byte != 0)) {
         at += skipped;
         let mut cursor = Cursor::at(data, at);
@@ -150,7 +275,10 @@ fn read_all(data: &[u8]) -> Result<Vec<Image>, Flaw> {
         let (_version, header_size, size) = (cursor.u16()?, cursor.u16()?, cursor.u64()?);
         let header = Cursor::at(data, at).take(usize::from(header_size).max(HEADER_SIZE))?.len();
         let body = Cursor::at(data, at + header).take(to_usize(size))?;
+        let first = images.len();
         read_images(body, at + header, &mut images)?;
+        images[first..].iter_mut().for_each(|image: &mut Image| image.container = containers);
+        containers += 1;
         at += header + body.len();
     }
     Ok(images)
@@ -208,6 +336,7 @@ fn read_image(data: &[u8]) -> Result<(Image, usize), Flaw> {
         identifier: text(header, name_at, name_size)?,
         options: options(header, options_at)?,
         flags,
+        container: 0,
         stored_size: stored.len() as u64,
         bytes,
     };

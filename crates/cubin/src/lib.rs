@@ -17,6 +17,7 @@ pub mod module;
 mod names;
 mod note;
 mod object;
+pub mod raw;
 mod read;
 mod record;
 mod strings;
@@ -28,9 +29,10 @@ pub use error::{Place, ReadError, WriteError};
 pub use inspect::{Inspection, inspect};
 pub use module::Module;
 pub use names::{Binding, FileType, MemorySpace, RelocType, SectionType, SegmentType, SymbolType};
-pub use note::{CudaInfo, Note, ToolInfo};
+pub use note::{CudaInfo, Note, ToolInfo, decode as notes};
 pub use object::{
     Abi, Body, Extent, Flags, Header, Home, Object, Reloc, Section, Segment, Symbol, SymbolOther,
 };
+pub use read::elf_sections;
 pub use strings::StringTable;
 pub use target::Target;

@@ -16,7 +16,7 @@ use crate::object::{
 };
 use crate::strings::StringTable;
 use crate::write::{Placement, extents, packed_offset};
-use crate::{attr, compat, note};
+use crate::{attr, compat, note, raw};
 
 /// All names together may take this many times the size of the file.
 const NAME_BUDGET_FACTOR: usize = 8;
@@ -74,6 +74,62 @@ pub fn elf_sections(data: &[u8]) -> Result<Vec<(String, &[u8])>, ReadError> {
         sections.push((name, bytes));
     }
     Ok(sections)
+}
+
+/// The tables of a cubin.
+pub fn raw_file(data: &[u8]) -> Result<raw::File<'_>, ReadError> {
+    let raw = RawHeader::read(data)?;
+    if raw.machine != elf::MACHINE_CUDA {
+        return Err(ReadError::in_file(18, format!("machine {} is not CUDA (190)", raw.machine)));
+    }
+    let headers = raw.section_headers(data)?;
+    let mut budget = NameBudget(data.len().saturating_mul(NAME_BUDGET_FACTOR));
+    let names = section_names(&raw, &headers, data, &mut budget)?;
+    let owners = owners(&headers, &names, data)?;
+    let mut sections = Vec::with_capacity(headers.len());
+    let mut symbols = Vec::new();
+    for (index, (header, name)) in headers.iter().zip(names).enumerate() {
+        let fail = |flaw| ReadError::in_section(index, &name, flaw);
+        let bytes = if header.in_file() { header.bytes(data).map_err(fail)? } else { &[] };
+        if header.kind == SectionType::SYMTAB
+            && owners[index].is_none()
+            && let Body::Symbols(table) = decode_body(index, &headers, data, &mut budget).map_err(fail)?
+        {
+            symbols = table;
+        }
+        let RawSection { kind, flags, address, offset, size, link, info, align, entry_size, .. } = *header;
+        sections.push(raw::Section {
+            name,
+            kind,
+            flags,
+            address,
+            offset,
+            size,
+            link,
+            info,
+            align,
+            entry_size,
+            bytes,
+        });
+    }
+    let table = table(data, raw.program_headers, raw.segment_count, PHDR_SIZE, "program headers")?;
+    let segments = table.chunks_exact(PHDR_SIZE).map(raw_segment).collect::<Result<_, Flaw>>()?;
+    Ok(raw::File { header: raw.header, sections, symbols, segments })
+}
+
+fn raw_segment(bytes: &[u8]) -> Result<raw::Segment, Flaw> {
+    let mut cursor = Cursor::new(bytes);
+    let (kind, flags) = (SegmentType(cursor.u32()?), cursor.u32()?);
+    let offset = cursor.u64()?;
+    cursor.take(16)?;
+    let (file_size, memory_size, align) = (cursor.u64()?, cursor.u64()?, cursor.u64()?);
+    Ok(raw::Segment { kind, flags, offset, file_size, memory_size, align })
+}
+
+/// The rows of a relocation section; none where it is damaged.
+pub fn relocs(section: &raw::Section) -> Vec<Reloc> {
+    let entry_size = if section.kind == SectionType::REL { elf::REL_SIZE } else { elf::RELA_SIZE };
+    decode_relocs(section.bytes, entry_size).unwrap_or_default()
 }
 
 /// Limits how many bytes of names are copied: many symbols may name one long string.

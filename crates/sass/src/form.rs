@@ -22,6 +22,11 @@ impl Bits {
         self.width.iter().map(|&width| u32::from(width)).sum()
     }
 
+    /// Does the field have this bit of the word?
+    pub fn contains(self, bit: u8) -> bool {
+        self.pieces().any(|(lo, width, _)| (lo..lo + width).contains(&bit))
+    }
+
     /// The field's largest value.
     pub(crate) fn ones(self) -> i64 {
         (1 << self.width()) - 1

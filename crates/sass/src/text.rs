@@ -16,7 +16,7 @@ pub const WORD_BYTES: u64 = 16;
 impl Inst {
     /// The text at an address: branch targets are printed as addresses.
     pub fn at(&self, address: u64) -> At<'_> {
-        At { inst: self, address, lossless: true }
+        At { inst: self, address, lossless: true, instead: None }
     }
 }
 
@@ -32,12 +32,20 @@ pub struct At<'a> {
     inst: &'a Inst,
     address: u64,
     lossless: bool,
+    instead: Option<(usize, &'a str)>,
 }
 
-impl At<'_> {
+impl<'a> At<'a> {
     /// Exactly what nvdisasm prints; it may not parse back.
     pub fn like_nvdisasm(mut self) -> Self {
         self.lossless = false;
+        self
+    }
+
+    /// Prints this in place of the value of the operand at `index`: a label, or what a relocation puts there. In a
+    /// constant it stands for bank and offset.
+    pub fn with(mut self, index: usize, text: &'a str) -> Self {
+        self.instead = Some((index, text));
         self
     }
 }
@@ -79,7 +87,7 @@ impl At<'_> {
                 f.write_str(if continues { slot.frame } else { slot.frame.trim_start_matches(']') })?;
                 (open, pending) = (true, None);
             }
-            if self.hides(index, slot, operand) {
+            if self.text_of(index).is_none() && self.hides(index, slot, operand) {
                 pending = pending.or(Some(index));
             } else if slot.frame.is_empty() {
                 f.write_str(separator(first, slot))?;
@@ -90,7 +98,8 @@ impl At<'_> {
                 if !alone {
                     f.write_char('+')?;
                 }
-                if alone && slot.kind == Kind::Signed && slot.closes && !slot.signed_alone {
+                let bare = alone && self.text_of(index).is_none();
+                if bare && slot.kind == Kind::Signed && slot.closes && !slot.signed_alone {
                     // An offset that is alone in its brackets is an address: nvdisasm prints it unsigned.
                     write!(
                         f,
@@ -200,7 +209,23 @@ impl At<'_> {
         Ok(())
     }
 
+    /// What is printed in place of the operand's value.
+    fn text_of(&self, index: usize) -> Option<&str> {
+        self.instead.filter(|(of, _)| *of == index).map(|(_, text)| text)
+    }
+
     fn value(&self, f: &mut fmt::Formatter, index: usize, slot: &Slot, operand: &Operand) -> fmt::Result {
+        if let Some(text) = self.text_of(index) {
+            return match slot.kind {
+                Kind::ConstR | Kind::ConstU if operand.index != 255 => {
+                    f.write_str("c[")?;
+                    register(f, if slot.kind == Kind::ConstR { "R" } else { "UR" }, operand.index)?;
+                    write!(f, "+{text}]")
+                }
+                Kind::Const | Kind::ConstB | Kind::ConstR | Kind::ConstU => write!(f, "c[{text}]"),
+                _ => f.write_str(text),
+            };
+        }
         match slot.kind {
             Kind::R => register(f, "R", operand.value as u8),
             Kind::U => register(f, "UR", operand.value as u8),
@@ -227,7 +252,8 @@ impl At<'_> {
                     return write!(f, "{:#x}", operand.value);
                 }
                 number::write(f, slot.kind, operand.value)?;
-                let last = index + 1 == self.inst.form.slots.len();
+                // nvdisasm has the blank at the end of a line too.
+                let last = self.lossless && index + 1 == self.inst.form.slots.len();
                 if !last && number::is_special(slot.kind, operand.value) { f.write_char(' ') } else { Ok(()) }
             }
             Kind::Relative => {

@@ -63,6 +63,7 @@ cargo xtask <task>
       ordering-mutants           the simulator's weak mode finds each planted loss of memory ordering
       pages                      the page of `sassafras explain` in Chromium: links, plots, timeline, keys, search
       playground                 the playground in Chromium: compile, run, share; its size and its speed
+      binutils                   nvdisasm, cuobjdump, fatbinary and nvlink against NVIDIA's
       world DIR...               PTX of other people: verdicts and messages as ptxas's, verify and nvdisasm have no complaint
       --corpus DIR               folder with corpus/ and data/ (default: the small ones of the repository)
       --show N                   list the first N differences of each kind (default 20)

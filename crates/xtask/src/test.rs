@@ -19,7 +19,7 @@ const FUZZ_OTHER_KINDS: u64 = 100;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 23] = [
+const STEPS: [Step; 24] = [
     ("format", || shell::run(&mut shell::cargo(["fmt", "--all", "--check"]))),
     ("lints", || {
         let clippy = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
@@ -52,6 +52,7 @@ const STEPS: [Step; 23] = [
     ("conformance: mistakes", || conformance::run_part("mistakes", &Default::default())),
     ("conformance: reproducible", || conformance::run_part("reproducible", &Default::default())),
     ("conformance: pages", || conformance::run_part("pages", &Default::default())),
+    ("conformance: binutils", || conformance::run_part("binutils", &Default::default())),
     ("scale: counted", bench::scale::count),
     ("fuzz: programs", || fuzz::programs::run(&fuzz::Campaign::of(0..FUZZ_PROGRAMS))),
     ("fuzz: other kinds", || {

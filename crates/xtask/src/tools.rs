@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Each tool with the version that it must print.
-const TOOLS: [(&str, &str); 5] = [
+const TOOLS: [(&str, &str); 6] = [
     ("cuobjdump", "V13.2.51"),
+    ("fatbinary", "V13.0.88"),
     ("nvcc", "V13.0.88"),
     ("nvdisasm", "V13.2.51"),
     ("nvlink", "V13.0.88"),

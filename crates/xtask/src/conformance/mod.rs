@@ -6,6 +6,7 @@
 use crate::{Result, shell};
 use std::path::PathBuf;
 
+mod binutils;
 pub mod browser;
 mod commands;
 mod compile_forms;
@@ -28,7 +29,7 @@ mod world;
 
 type Part = (&'static str, fn(&Options) -> Result<Vec<Bar>>);
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     ("forms", forms::run),
     ("compile-forms", compile_forms::run),
     ("corpus", corpus::run),
@@ -44,6 +45,7 @@ const PARTS: [Part; 15] = [
     ("mutants", mutants::run),
     ("ordering-mutants", ordering::run),
     ("pages", pages::run),
+    ("binutils", binutils::run),
 ];
 
 /// Parts that need what only the command line can name, or a build of their own: they run where they are asked for.
