@@ -67,9 +67,11 @@ fn set_flags(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel
         if is_boundary || cache::empties(inst.op(), timed.control) {
             ahead = Ahead::default();
         }
-        for written in model.touches(inst).filter(|t| t.role == Role::Def && t.file == Kind::R) {
-            ahead.forget(written.registers());
-        }
+        model.for_each_touch(inst, model.unit(inst), |touch| {
+            if touch.role == Role::Def && touch.file == Kind::R {
+                ahead.forget(touch.registers());
+            }
+        });
         let reuse = ahead.reusable(inst, model);
         timed.control.reuse = if reuse != 0 && fuel.burn() { reuse } else { 0 };
         for read in model.cached(inst) {
