@@ -409,6 +409,7 @@ impl<'a> Allocator<'a> {
         let live_out = &self.live.live_out[block.index()];
         let mut last_uses = last_uses(self.function, block, live_out, &mut self.scratch);
         self.dead_words = std::mem::take(&mut last_uses.words);
+        self.emitted.reserve_exact(data.insts.len());
         self.hints.set_deaths(block, &last_uses.at);
         for param in data.params.iter().filter(|p| last_uses.unused.contains(p)) {
             self.unassign(*param);
