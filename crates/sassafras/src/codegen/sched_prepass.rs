@@ -30,7 +30,7 @@ use dep_graph::{DepGraph, LatencyTable};
 use min_pressure::Anchors;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
-use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, LoopForest, Op, Pseudo, Value};
+use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, Op, Pseudo, Value};
 use pressure_profile::PressureProfile;
 use sass::model::Unit;
 use std::cell::LazyCell;
@@ -38,9 +38,9 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
-    let cfg = Cfg::new(function);
-    let live = Liveness::new(function, &cfg);
-    let loops = LoopForest::new(&cfg);
+    let cfg = context.analyses.cfg(function);
+    let live = context.analyses.liveness(function);
+    let loops = context.analyses.loops(function);
     let limits = Limits::registers(context.registers);
     let mut pressure = PressureTracker::new(function, &cfg, context);
     pressure.is_rematerializable = live_through::rematerializable(function, &cfg);
@@ -67,12 +67,12 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         let reached = register_goal::reached(function, (&cfg, &live), &mut pass.pressure, context);
         if reached.is_some() && reached <= context.register_goal {
             context.register_goal = reached;
-            return Ok(Change::Instructions);
+            return Ok(Change::Order);
         }
         cfg.order.iter().zip(original).for_each(|(b, insts)| function.blocks[*b].insts = insts);
     }
     pass.schedule(function, goal, context);
-    Ok(Change::Instructions)
+    Ok(Change::Order)
 }
 
 struct Prepass<'a> {

@@ -97,6 +97,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, operands as machine};
 use smallvec::SmallVec;
 pub use spill_slots::is_rematerializable;
+use std::rc::Rc;
 
 /// How many registers ptxas advises to have besides those of the widest operand, for wgmma of all sizes.
 const EXTRA_REGISTERS: u32 = 26;
@@ -110,7 +111,7 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let occupancy = context.usual_occupancy();
     let next = |goal: &u32| Some(occupancy.step(goal + 1)).filter(|next| next > goal);
     let goals: Vec<u32> = std::iter::successors(context.register_goal, next).take(GOALS).collect();
-    unit.code = allocate(&mut unit.kernel.code, limits, &goals, &context.tuning)?;
+    unit.code = allocate(&mut unit.kernel.code, limits, &goals, context)?;
     Ok(())
 }
 
@@ -119,8 +120,9 @@ fn allocate(
     function: &mut Function,
     max: Limits,
     goals: &[u32],
-    tuning: &Tuning,
+    context: &mut Context,
 ) -> Result<MachFunction, PassError> {
+    let tuning = &context.tuning;
     if let Some((data, registers)) = fixed_reg_beyond(function, max.usable(max.registers)) {
         return Err(PassError::TooFewRegisters { at: data.at, registers: registers + Limits::SYSTEM });
     }
@@ -132,9 +134,8 @@ fn allocate(
     let mut may_precolor = true;
     let mut short_lived = FxHashSet::default();
     let mut attempt: u32 = 0;
+    let (cfg, mut live) = (context.analyses.cfg(function), context.analyses.liveness(function));
     loop {
-        let cfg = Cfg::new(function);
-        let live = Liveness::new(function, &cfg);
         let has_goal = limits.registers < max.registers || goals.first().is_some_and(|g| *g >= max.registers);
         calls::place_routines(function, (&cfg, &live), &limits, has_goal);
         let precolored = if may_precolor {
@@ -163,6 +164,7 @@ fn allocate(
                     return Err("short-lived values find no register".into());
                 }
                 short_lived.extend(spill_via_r::rewrite(function, &chosen));
+                live = Rc::new(Liveness::new(function, &cfg));
             }
             Ok(Outcome::NeedsScratch(File::P)) if !limits.scratch_predicate => {
                 limits.scratch_predicate = true
