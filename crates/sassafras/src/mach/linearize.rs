@@ -12,7 +12,7 @@
 //! Linear in the size of the code, but for branches over runs of empty blocks.
 
 use crate::context::target::TargetMachine;
-use crate::context::{Context, Options, PassResult};
+use crate::context::{Context, DebugInfo, Options, PassResult};
 use crate::lower::{Kernel, library};
 use crate::mach::inst::{Address, MachFunction, MachInst, Origin, Step};
 use crate::mach::unit::{LinearCode, Unit};
@@ -33,8 +33,12 @@ pub fn selected(inst: &MachInst, isa: sass::Isa) -> Result<Inst, SelectError> {
 
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let machine = context.machine;
-    // The instructions move to the list: large functions are not there twice.
-    let insts = std::mem::take(&mut unit.code.blocks);
+    // The instructions move to the list: large functions are not there twice. Only a debugger wants to know afterwards
+    // where values were in the blocks.
+    let insts = match unit.options.debug_info {
+        DebugInfo::Full => unit.code.blocks.clone(),
+        _ => std::mem::take(&mut unit.code.blocks),
+    };
     let Unit { kernel, code, options, .. } = &*unit;
     let blocks = kernel.code.blocks.len();
     let saved = callee_saved(kernel, code);
