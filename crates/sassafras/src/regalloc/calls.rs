@@ -208,7 +208,10 @@ impl Allocator<'_> {
         (file, words): (File, u8),
         yielding: &mut Snapshot,
     ) -> Option<u8> {
-        while file == File::R {
+        if file != File::R {
+            return None;
+        }
+        loop {
             let is_useful = |(value, from): &(Value, u8)| {
                 let data = self.function.values[*value];
                 data.file == file && (*from..from + data.words).any(|p| self.is_preserved(of, p))
@@ -220,7 +223,6 @@ impl Allocator<'_> {
                 return Some(to);
             }
         }
-        None
     }
 
     fn preserved_window(&self, of: Convention, file: File, words: u8) -> Option<u8> {
