@@ -1,10 +1,14 @@
-//! The command's memory: sorted by size, kept by thread, never given back.
+//! The command's memory: small blocks are sorted by size, kept by thread, never given back; large ones are the system's.
 //!
 //! A compiler makes and drops hundreds of thousands of small vectors within some milliseconds and then ends. Here a
 //! block costs a handful of instructions: sizes are rounded up to classes, and each thread has a list of free blocks
 //! of each class that only it touches. New blocks are cut off a larger one that is free before they are cut off a chunk
 //! of fresh memory: the first touch of a page costs more than anything else here. A block has no header, because Rust
 //! says its size when it is freed.
+//!
+//! Large vectors are few, and grow. The system moves their pages in place of copying them, and takes them back: kept in
+//! lists, the steps of a vector's growth would stay with the sizes that they had, and a module of many functions took
+//! half as much memory again.
 //!
 //! What it buys: CPU time in ms, the best of 200 runs (small kernel: `examples/saxpy.ptx`) and of 7 (large one: 1.7 MB
 //! of nvcc's PTX), in turn, `-arch=sm_90a -O3 --split-compile=1`, thin LTO, Linux 6.18 on two cores. Its price is
@@ -33,15 +37,15 @@ const ALIGNMENT: usize = 16;
 const STEPS: usize = 4;
 const FIRST_POWER: u32 = (ALIGNMENT * STEPS).ilog2();
 
-/// The largest class is as large.
-const LARGEST: usize = 4 << 20;
+/// The largest class is as large: less, and the system is asked more often; more, and more memory is kept.
+const LARGEST: usize = 64 << 10;
 const CLASSES: usize = class_of_size(LARGEST) + 1;
 
 /// Free blocks of these classes are cut into smaller ones.
-const LARGE: std::ops::Range<usize> = class_of_size(PAGE)..class_of_size(CHUNK / 4) + 1;
+const LARGE: std::ops::Range<usize> = class_of_size(PAGE)..CLASSES;
 const PAGE: usize = 4 << 10;
 
-/// What the system is asked for at once; a block of more than a quarter is a chunk of its own.
+/// What the system is asked for at once.
 const CHUNK: usize = 1 << 20;
 
 pub struct Allocator;
@@ -151,29 +155,42 @@ impl Heap {
         }
     }
 
-    /// Cuts the smallest free block that is large enough. Of its rest and the one from before, the larger is kept.
+    /// Cuts the smallest free block that is large enough. Of its rest and the one from before, the larger is kept to cut
+    /// off, and the other one becomes free blocks.
     fn cut_free_block(&mut self, size: usize) -> Option<*mut u8> {
         let first = LARGE.start.max(class_of_size(size));
         let class = (first..LARGE.end).find(|class| self.free[*class].is_some())?;
         let mut rest = Rest { start: self.pop(class)?, bytes: size_of_class(class) };
         let start = rest.cut(size);
         if rest.bytes > self.used.bytes {
-            self.used = rest;
+            std::mem::swap(&mut self.used, &mut rest);
         }
+        self.put_back_rest(rest);
         start
+    }
+
+    /// Divides a rest into blocks of the largest classes.
+    fn put_back_rest(&mut self, mut rest: Rest) {
+        while rest.bytes >= ALIGNMENT {
+            let above = class_of_size(rest.bytes);
+            let class = if size_of_class(above) > rest.bytes { above - 1 } else { above };
+            let Some(block) = rest.cut(size_of_class(class)).and_then(|start| NonNull::new(start.cast()))
+            else {
+                return;
+            };
+            self.put_back(block, class);
+        }
     }
 
     #[cold]
     fn cut_from_new_chunk(&mut self, size: usize) -> *mut u8 {
-        let is_own_chunk = size > CHUNK / 4;
-        let bytes = if is_own_chunk { size } else { CHUNK };
-        let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) else { return ptr::null_mut() };
+        let Ok(layout) = Layout::from_size_align(CHUNK, ALIGNMENT) else { return ptr::null_mut() };
         // SAFETY: no class is empty.
         let start = unsafe { System.alloc_zeroed(layout) };
-        if is_own_chunk || start.is_null() {
+        if start.is_null() {
             return start;
         }
-        self.fresh = Rest { start, bytes };
+        self.fresh = Rest { start, bytes: CHUNK };
         self.fresh.cut(size).unwrap_or(ptr::null_mut())
     }
 

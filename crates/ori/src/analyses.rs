@@ -1,7 +1,8 @@
 //! Cached analyses of one function, with invalidation.
 //!
 //! An analysis is computed on its first use and shared until a pass reports a [`Change`] that it depends on. Edges decide
-//! the control-flow graph and the loop forest; instructions decide everything else. The pass driver calls
+//! the control-flow graph and the loop forest; instructions decide everything else, and their order divergence alone. The
+//! pass driver calls
 //! [`Analyses::invalidate`] with what a pass returns; a pass that asks again after its own changes must invalidate first.
 //! [`Analyses::verify`] compares the cached graph with the function: a pass that changed edges and reported less is a bug.
 //!
@@ -20,6 +21,8 @@ use std::rc::Rc;
 pub enum Change {
     /// The function is as it was.
     Nothing,
+    /// The order of instructions in their blocks.
+    Order,
     /// Instructions, values, block parameters and arguments; edges go from block to block as before.
     Instructions,
     /// Blocks or edges, and perhaps instructions.
@@ -77,8 +80,11 @@ impl Analyses {
 
     /// Drops what depends on a change.
     pub fn invalidate(&mut self, change: Change) {
+        if change >= Change::Order {
+            self.divergence = None;
+        }
         if change >= Change::Instructions {
-            (self.liveness, self.divergence, self.definitions) = (None, None, None);
+            (self.liveness, self.definitions) = (None, None);
         }
         if change >= Change::ControlFlow {
             (self.cfg, self.loops) = (None, None);
@@ -114,7 +120,7 @@ mod tests {
         let mut analyses = Analyses::default();
         let (cfg, liveness) = (analyses.cfg(&function), analyses.liveness(&function));
         assert!(Rc::ptr_eq(&cfg, &analyses.cfg(&function)));
-        analyses.invalidate(Change::Nothing);
+        analyses.invalidate(Change::Order);
         assert!(Rc::ptr_eq(&liveness, &analyses.liveness(&function)));
         analyses.invalidate(Change::Instructions);
         assert!(!Rc::ptr_eq(&liveness, &analyses.liveness(&function)));

@@ -44,15 +44,24 @@ impl ValueSet {
 
     /// Its values in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Value> + '_ {
-        self.words.iter().enumerate().flat_map(|(i, w)| {
-            let mut rest = *w;
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
-                rest &= rest - 1;
-                Some(Value::new(i * 64 + bit as usize))
-            })
-        })
+        self.words.iter().enumerate().flat_map(|(i, w)| values_of(i, *w))
     }
+
+    /// Those that are in another set as well, in ascending order. Others cost nothing.
+    pub fn iter_both<'a>(&'a self, other: &'a ValueSet) -> impl Iterator<Item = Value> + 'a {
+        let words = self.words.iter().zip(&other.words).enumerate();
+        words.flat_map(|(i, (w, other))| values_of(i, w & other))
+    }
+}
+
+/// The values of a word of a set.
+fn values_of(index: usize, word: u64) -> impl Iterator<Item = Value> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+        rest &= rest - 1;
+        Some(Value::new(index * 64 + bit as usize))
+    })
 }
 
 /// A set of values that is used again and again: to clear it costs as much as was inserted since, however many values

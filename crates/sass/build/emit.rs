@@ -301,7 +301,7 @@ fn form_static(out: &mut String, form: &Form) -> Result<(), String> {
     for slot in &form.slots {
         slot_static(out, form, slot)?;
     }
-    writeln!(out, "], takes: 0, needs: 0 }}.with_kinds(),").unwrap();
+    writeln!(out, "], takes: 0, needs: 0, suffixed: 0 }}.with_kinds(),").unwrap();
     Ok(())
 }
 

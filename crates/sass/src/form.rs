@@ -84,6 +84,8 @@ pub struct Form {
     /// The families (`Kind::family`) of operands that some slot takes, and of those that must be given.
     takes: u16,
     needs: u16,
+    /// The slots, a bit each, that have modifiers of their own: names after the operand.
+    suffixed: u16,
 }
 
 /// The form of words that no row describes: the word itself, as two halves.
@@ -100,6 +102,7 @@ pub static RAW: Form = Form {
     line: "",
     takes: 0,
     needs: 0,
+    suffixed: 0,
 };
 
 impl PartialEq for Form {
@@ -166,7 +169,19 @@ impl Form {
             }
             index += 1;
         }
+        let mut index = 0;
+        while index < self.mods.len() {
+            if let Mod::Field { slot: Some(slot), .. } = self.mods[index] {
+                self.suffixed |= 1 << slot;
+            }
+            index += 1;
+        }
         self
+    }
+
+    /// Has the operand in this slot modifiers of its own?
+    pub(crate) fn has_suffixes(&self, slot: usize) -> bool {
+        self.suffixed >> slot & 1 != 0
     }
 
     pub(crate) fn matching(isa: Isa, word: u128) -> impl Iterator<Item = &'static Form> {

@@ -93,8 +93,13 @@ impl Model {
 
     /// Every register that the instruction reads or writes, with the port that it goes through; implied predicates
     /// (P2R, R2P) included, constants (RZ, PT) left out.
-    pub fn touches<'a>(&self, inst: &'a Inst) -> Touches<'a> {
+    pub fn touches(&self, inst: &Inst) -> Touches {
         Touches::of(inst, self.isa)
+    }
+
+    /// The same, one after the other: no list is made. `unit` is what runs the instruction.
+    pub fn for_each_touch(&self, inst: &Inst, unit: Unit, visit: impl FnMut(Touch)) {
+        unit::for_each_touch(inst, unit, visit);
     }
 
     /// What runs the instruction.

@@ -305,6 +305,9 @@ fn follows(slot: &Slot, register: i64) -> i64 {
 
 /// Gives the names after an operand to the fields that belong to it, in order.
 fn set_suffixes(inst: &mut Inst, slot: usize, mut given: &[M]) -> bool {
+    if !inst.form.has_suffixes(slot) {
+        return given.is_empty();
+    }
     for (index, m) in inst.form.mods.iter().enumerate() {
         let Mod::Field { values, slot: Some(of), .. } = m else { continue };
         if *of != slot {

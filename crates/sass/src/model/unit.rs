@@ -275,22 +275,15 @@ impl Touch {
 const MAX_TOUCHES: usize = 24;
 
 /// The touches of an instruction, sources first.
-pub struct Touches<'a> {
-    inst: &'a Inst,
+pub struct Touches {
     list: [Option<Touch>; MAX_TOUCHES],
     next: usize,
 }
 
-impl<'a> Touches<'a> {
-    pub(super) fn of(inst: &'a Inst, isa: Isa) -> Touches<'a> {
-        let mut touches = Touches { inst, list: [None; MAX_TOUCHES], next: 0 };
-        if inst.guard.predicate == PT && inst.guard.not {
-            return touches; // never executed: a filler
-        }
-        let unit = Unit::of(inst, isa);
-        for role in [Role::Use, Role::Def] {
-            touches.add_operands(unit, role);
-        }
+impl Touches {
+    pub(super) fn of(inst: &Inst, isa: Isa) -> Touches {
+        let mut touches = Touches { list: [None; MAX_TOUCHES], next: 0 };
+        for_each_touch(inst, Unit::of(inst, isa), |touch| touches.push(touch));
         touches.next = 0;
         touches
     }
@@ -300,6 +293,29 @@ impl<'a> Touches<'a> {
             *free = Some(touch);
             self.next += 1;
         }
+    }
+}
+
+/// The touches of an instruction that this unit runs, sources first.
+pub(super) fn for_each_touch(inst: &Inst, unit: Unit, visit: impl FnMut(Touch)) {
+    if inst.guard.predicate == PT && inst.guard.not {
+        return; // never executed: a filler
+    }
+    let mut walk = Walk { inst, visit };
+    for role in [Role::Use, Role::Def] {
+        walk.add_operands(unit, role);
+    }
+}
+
+/// A walk over the operands of an instruction.
+struct Walk<'a, F> {
+    inst: &'a Inst,
+    visit: F,
+}
+
+impl<F: FnMut(Touch)> Walk<'_, F> {
+    fn push(&mut self, touch: Touch) {
+        (self.visit)(touch);
     }
 
     fn add_operands(&mut self, unit: Unit, role: Role) {
@@ -384,7 +400,7 @@ fn parts(unit: Unit, file: Kind, role: Role, position: usize) -> (Part, Part) {
     }
 }
 
-impl Iterator for Touches<'_> {
+impl Iterator for Touches {
     type Item = Touch;
 
     fn next(&mut self) -> Option<Touch> {

@@ -52,12 +52,14 @@ impl Constants<'_> {
             let word = data.results.iter().find(|r| self.function.values[**r].file == File::R)?;
             return Some(vec![(*word, bits)]);
         }
-        if !is_function(data) || is_double_or_half(op) {
+        let sources = if has_second_predicate(op) && data.results.len() == 1 { 1 } else { 0 };
+        let sources = data.args.get(sources..)?;
+        // Most instructions have such an operand: they are done here.
+        let is_unknown = |a: &Arg| matches!(a, Arg::Use(u) if self.of_use(u).is_none());
+        if sources.iter().any(is_unknown) || !is_function(data) || is_double_or_half(op) {
             return None;
         }
-        let sources = if has_second_predicate(op) && data.results.len() == 1 { 1 } else { 0 };
-        let args: Option<Vec<eval::Arg>> =
-            data.args.get(sources..)?.iter().map(|a| self.argument(a)).collect();
+        let args: Option<Vec<eval::Arg>> = sources.iter().map(|a| self.argument(a)).collect();
         let results = eval::eval(op, &data.modifiers, &args?)?;
         let mut predicates = 0;
         let mut all = Vec::new();

@@ -35,14 +35,14 @@ use sass::{M, Op as Name};
 use std::collections::BTreeMap;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
-    let cfg = Cfg::new(function);
-    let divergence = Divergence::new(function, &cfg);
+    let cfg = context.analyses.cfg(function);
+    let divergence = context.analyses.divergence(function);
     remove_redundant_warpsync(function, &cfg, &divergence);
     for &block in cfg.order.iter().filter(|b| !divergence.is_divergent(**b)) {
         remove_collective(function, block);
     }
     let breaks = break_regions(function, &cfg, &divergence);
-    let regions = divergence.regions.into_iter().chain(breaks).collect();
+    let regions = divergence.regions.iter().copied().chain(breaks).collect();
     let mut regions = without_shared_joins(function, &cfg, regions, &context.tuning);
     // Inner regions first: the landing block of an inner region is inside the outer one. A region is inside
     // another if the other's `from` dominates its own; in reverse post-order the inner one comes later.

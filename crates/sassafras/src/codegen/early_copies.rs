@@ -22,7 +22,7 @@ use ori::{Block, Cfg, Change, File, Function, Inst, InstData, Op, Pseudo, Termin
 use sass::Op::{LD, LDG, LDL, LDS};
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
-    let cfg = Cfg::new(function);
+    let cfg = context.analyses.cfg(function);
     let latches: Vec<Latch> = cfg.order.iter().filter_map(|b| Latch::find(function, &cfg, *b)).collect();
     if latches.is_empty() {
         return Ok(Change::Nothing);

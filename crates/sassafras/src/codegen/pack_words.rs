@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 const MOST_WORDS: u8 = 4;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
-    let cfg = Cfg::new(function);
+    let cfg = context.analyses.cfg(function);
     let outside = read_elsewhere(function, &cfg);
     let mut changed = false;
     for &block in &cfg.order {

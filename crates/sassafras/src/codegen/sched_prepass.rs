@@ -31,9 +31,10 @@ use dep_graph::{DepGraph, LatencyTable};
 use min_pressure::Anchors;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
-use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, LoopForest, Op, Pseudo, Value};
+use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, Op, Pseudo, Value};
 use pressure_profile::PressureProfile;
 use sass::model::Unit;
+use std::cell::LazyCell;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -65,12 +66,12 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         let reached = register_goal::reached(function, (&cfg, &live), &mut pass.pressure, context);
         if reached.is_some() && reached <= context.register_goal {
             context.register_goal = reached;
-            return Ok(Change::Instructions);
+            return Ok(Change::Order);
         }
         cfg.order.iter().zip(original).for_each(|(b, insts)| function.blocks[*b].insts = insts);
     }
     pass.schedule(function, goal, context);
-    Ok(Change::Instructions)
+    Ok(Change::Order)
 }
 
 struct Prepass<'a> {
@@ -302,7 +303,7 @@ impl PressureTracker {
     fn discount_rematerializable(
         &mut self,
         function: &Function,
-        (cfg, loops): (&Cfg, &LoopForest),
+        (cfg, loops): (&Cfg, &ori::LoopForest),
         live: &Liveness,
     ) {
         self.is_rematerializable = live_through::rematerializable(function, cfg);
@@ -611,11 +612,9 @@ impl<'a> ListScheduler<'a> {
         if let Some(profile) = &self.profile {
             return self.pick_within_goal(profile);
         }
-        let highest = self.ready.iter().map(|n| self.graph.height[*n]).max()?;
-        let remaining = highest.max(self.remaining);
-        let rank = |node: usize| {
+        let highest = LazyCell::new(|| self.ready.iter().map(|n| self.graph.height[*n]).max().unwrap_or(0));
+        let rank = |node: usize, stall: u32| {
             let (inst, height) = (self.graph.insts[node], self.graph.height[node]);
-            let stall = self.issue_cycle(node).saturating_sub(self.cycle);
             if self.pressure.fits(&self.results[node]) {
                 return (0, false, stall, Reverse(height), node);
             }
@@ -630,13 +629,24 @@ impl<'a> ListScheduler<'a> {
             let excess = if is_fence { 0 } else { self.pressure.excess(&delta) };
             // A long live range is not begun only to fill a gap.
             let used_late = self.pressure.spills && self.graph.waits_before_use[node] > self.waits_done;
-            let early = (2 * height < remaining || used_late) && self.pressure.exceeds_budget(&delta);
+            let is_early = || used_late || 2 * height < highest.max(self.remaining);
+            let early = self.pressure.exceeds_budget(&delta) && is_early();
             let excess = if early { excess.max(1) } else { excess };
             // Where registers are short, the most urgent instruction gets them, even if it stalls.
             let stall = if excess > 0 { 0 } else { stall };
             (excess, early, stall, Reverse(height), node)
         };
-        (0..self.ready.len()).min_by_key(|index| rank(self.ready[*index]))
+        let mut best = None;
+        for (index, &node) in self.ready.iter().enumerate() {
+            let stall = self.issue_cycle(node).saturating_sub(self.cycle);
+            // The pressure is asked for only where it can make a difference: it makes no rank better.
+            let least = (0, false, stall, Reverse(self.graph.height[node]), node);
+            if best.is_none_or(|(rank, _)| least < rank) {
+                let rank = rank(node, stall);
+                best = best.filter(|(other, _)| *other < rank).or(Some((rank, index)));
+            }
+        }
+        best.map(|(_, index)| index)
     }
 
     /// The same with a register goal: the best of some candidates that fit before all instructions that they pass, of

@@ -16,7 +16,7 @@
 
 use crate::codegen::legalize;
 use crate::context::{Context, PassResult};
-use ori::{Arg, Cfg, Change, File, Function, LoopForest, Op, Pseudo};
+use ori::{Arg, Change, File, Function, Op, Pseudo};
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -46,9 +46,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 }
 
 /// The words of bank 0 that are operands where a uniform register may be, with the number of their uses.
-fn weights(function: &Function, context: &Context) -> BTreeMap<u32, u64> {
-    let cfg = Cfg::new(function);
-    let loops = LoopForest::new(&cfg);
+fn weights(function: &Function, context: &mut Context) -> BTreeMap<u32, u64> {
+    let cfg = context.analyses.cfg(function);
+    let loops = context.analyses.loops(function);
     let mut weights = BTreeMap::new();
     for &block in &cfg.order {
         let weight = context.tuning.loop_weight(loops.depth(block));

@@ -15,6 +15,8 @@
 //! tuple of parameters; a parameter is widened once.
 
 use crate::context::{Context, PassResult};
+use ori::entity::Entity;
+use ori::liveness::ValueSet;
 use ori::{Arg, Block, Cfg, Change, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
@@ -40,8 +42,15 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     Ok(Change::Instructions)
 }
 
-/// The wide value and index that a word is unpacked from.
-type Origins = FxHashMap<Value, (Value, u8)>;
+/// By value: the wide value and index that it is unpacked from.
+struct Origins(Vec<Option<(Value, u8)>>);
+
+impl Origins {
+    /// `None`, too, for a value that is newer than the table.
+    fn get(&self, word: &Value) -> Option<&(Value, u8)> {
+        self.0.get(word.index())?.as_ref()
+    }
+}
 
 fn insts(function: &Function) -> impl Iterator<Item = (Block, Inst)> + '_ {
     function.blocks.keys().flat_map(|b| function.blocks[b].insts.iter().map(move |i| (b, *i)))
@@ -49,17 +58,19 @@ fn insts(function: &Function) -> impl Iterator<Item = (Block, Inst)> + '_ {
 
 /// The words that are unpacked from wide values.
 fn origins(function: &Function) -> Origins {
-    let mut all = Origins::default();
+    let mut all = vec![None; function.values.len()];
     for (_, inst) in insts(function) {
         let data = &function.insts[inst];
         if let (Op::Pseudo(Pseudo::Unpack), [Arg::Use(u)], None) = (data.op, &data.args[..], &data.guard)
             && u.part.is_none()
             && data.results.iter().all(|r| function.values[*r].words == 1)
         {
-            all.extend(data.results.iter().enumerate().map(|(i, r)| (*r, (u.value, i as u8))));
+            for (i, word) in data.results.iter().enumerate() {
+                all[word.index()] = Some((u.value, i as u8));
+            }
         }
     }
-    all
+    Origins(all)
 }
 
 /// The arguments as one-word values, if all of them are.
@@ -227,9 +238,11 @@ fn params_of_unpacked(function: &Function, cfg: &Cfg) -> Option<(Block, Vec<Valu
 
 /// Parameters that are packed to an accumulator, or to the argument of an edge.
 fn params_of_pack(function: &Function, cfg: &Cfg, accumulators: &[Value]) -> Option<(Block, Vec<Value>)> {
+    let mut tuples = arguments(function);
+    accumulators.iter().for_each(|accumulator| tuples.insert(*accumulator));
     for (_, inst) in insts(function) {
         let data = &function.insts[inst];
-        let wanted = |r: &Value| accumulators.contains(r) || is_argument(function, *r);
+        let wanted = |r: &Value| tuples.contains(*r);
         if data.op != Op::Pseudo(Pseudo::Pack) || !data.results.iter().any(wanted) {
             continue;
         }
@@ -243,13 +256,17 @@ fn params_of_pack(function: &Function, cfg: &Cfg, accumulators: &[Value]) -> Opt
     None
 }
 
-/// Is it an argument of an edge?
-fn is_argument(function: &Function, value: Value) -> bool {
-    function.blocks.keys().any(|b| function.blocks[b].end.edges().iter().any(|e| e.args.contains(&value)))
+/// The arguments of all edges.
+fn arguments(function: &Function) -> ValueSet {
+    let mut all = ValueSet::new(function.values.len());
+    for block in function.blocks.keys() {
+        let edges = function.blocks[block].end.edges();
+        edges.iter().flat_map(|edge| &edge.args).for_each(|value| all.insert(*value));
+    }
+    all
 }
 
 fn widen_params(function: &mut Function, cfg: &Cfg, block: Block, words: &[Value]) {
-    use ori::entity::Entity;
     let file = function.values[words[0]].file;
     let count = words.len() as u8;
     let pseudo = |op: Pseudo, results: SmallVec<[Value; 2]>, args: SmallVec<[Arg; 6]>| InstData {

@@ -27,7 +27,7 @@ use ori::{Arg, Block, Cfg, Change, Cycle, Divergence, Function, InstData, Op, Ps
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     if !has_strong_reads(function) {
-        return Ok(Change::ControlFlow);
+        return Ok(Change::Nothing);
     }
     let cfg = Cfg::new(function);
     let loops = cycles(&cfg);

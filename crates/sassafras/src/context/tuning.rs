@@ -147,6 +147,8 @@ tuning! {
     unroll_repeats = 3, "times", "judgment: bounds the time; deeper nests exceed the size limits";
     /// The time from which on a loop invariant is hoisted though its register lowers the occupancy.
     licm_long_time = 16, "issue slots", "judgment: two long latencies; a quarter fewer warps hide less than that";
+    /// How many loops around each block, in the mean, invariants are looked for in: the innermost ones.
+    licm_max_depth = 16, "loops", "judgment: keeps the time linear in the size of the code; programs have fewer";
     /// How far the operands of a sunk instruction are followed to values that are live at its new position anyway.
     sink_depth = 8, "definitions", "judgment: bounds the time";
     /// The same for an instruction that is duplicated.

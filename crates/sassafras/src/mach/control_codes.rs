@@ -137,7 +137,8 @@ pub fn exact(steps: &[Step], model: &Model) -> Vec<Timed> {
     } else {
         RESULT_SCOREBOARDS
     };
-    let mut segment = Segment::new(model, results);
+    let accesses = Accesses::new(steps, model);
+    let mut segment = Segment::new(model, results, &accesses);
     let mut segments = Vec::new();
     let drains = drains(steps);
     let mut at = 0;
@@ -154,7 +155,7 @@ pub fn exact(steps: &[Step], model: &Model) -> Vec<Timed> {
         });
         at = end;
     }
-    dataflow::solve(steps, segments, &drains, model, &mut all);
+    dataflow::solve(steps, &accesses, segments, &drains, model, &mut all);
     all
 }
 
@@ -239,10 +240,32 @@ fn widened(touch: Touch, inst: &Inst, unit: Unit) -> Touch {
     Touch { count: touch.count.max(most).min(255 - u16::from(touch.first)), ..touch }
 }
 
-/// The registers of an instruction.
-fn touches(inst: &Inst, model: &Model) -> SmallVec<[Touch; 8]> {
-    let unit = model.unit(inst);
-    model.touches(inst).map(|t| widened(t, inst, unit)).collect()
+/// The registers of all steps, in one vector: segments and the dataflow between them ask for them several times.
+struct Accesses {
+    all: Vec<Touch>,
+    /// Where those of each step end, and what runs it.
+    steps: Vec<(u32, Unit)>,
+}
+
+impl Accesses {
+    fn new(steps: &[Step], model: &Model) -> Accesses {
+        let mut accesses = Accesses { all: Vec::new(), steps: Vec::with_capacity(steps.len()) };
+        for Step { inst, .. } in steps {
+            let unit = model.unit(inst);
+            model.for_each_touch(inst, unit, |touch| accesses.all.push(widened(touch, inst, unit)));
+            accesses.steps.push((accesses.all.len() as u32, unit));
+        }
+        accesses
+    }
+
+    fn of(&self, step: usize) -> &[Touch] {
+        let start = step.checked_sub(1).map_or(0, |before| self.steps[before].0);
+        &self.all[start as usize..self.steps[step].0 as usize]
+    }
+
+    fn unit(&self, step: usize) -> Unit {
+        self.steps[step].1
+    }
 }
 
 /// The registers of the wgmma that follow an arrival: they are read as it finds them.
@@ -261,26 +284,45 @@ struct NextAccess {
 /// Not in this segment.
 const NEVER: usize = usize::MAX;
 
-fn next_access(touches: &[SmallVec<[Touch; 8]>]) -> Vec<NextAccess> {
-    let (mut touched, mut written) = ([NEVER; sass::model::REGISTERS], [NEVER; sass::model::REGISTERS]);
-    let mut all = vec![NextAccess { results: NEVER, sources: NEVER }; touches.len()];
-    for (i, touches) in touches.iter().enumerate().rev() {
-        for touch in touches {
-            for register in touch.registers() {
-                match touch.role {
-                    Role::Def => all[i].results = all[i].results.min(touched[register]),
-                    Role::Use => all[i].sources = all[i].sources.min(written[register]),
+/// Finds the next accesses of segments, one after the other: [`NEVER`] is everywhere in its tables between two of them.
+struct NextAccesses {
+    /// By register: the step that accesses it next, and that writes it.
+    touched: Vec<usize>,
+    written: Vec<usize>,
+}
+
+impl NextAccesses {
+    fn new() -> NextAccesses {
+        let never = vec![NEVER; sass::model::REGISTERS];
+        NextAccesses { touched: never.clone(), written: never }
+    }
+
+    /// Of the steps of a segment, which are counted from its first.
+    fn find(&mut self, accesses: &Accesses, steps: std::ops::Range<usize>, all: &mut Vec<NextAccess>) {
+        all.clear();
+        all.resize(steps.len(), NextAccess { results: NEVER, sources: NEVER });
+        for (i, next) in all.iter_mut().enumerate().rev() {
+            let touches = accesses.of(steps.start + i);
+            for touch in touches {
+                for register in touch.registers() {
+                    match touch.role {
+                        Role::Def => next.results = next.results.min(self.touched[register]),
+                        Role::Use => next.sources = next.sources.min(self.written[register]),
+                    }
+                }
+            }
+            for touch in touches {
+                self.touched[touch.registers()].fill(i);
+                if touch.role == Role::Def {
+                    self.written[touch.registers()].fill(i);
                 }
             }
         }
-        for touch in touches {
-            touch.registers().for_each(|register| touched[register] = i);
-            if touch.role == Role::Def {
-                touch.registers().for_each(|register| written[register] = i);
-            }
+        for touch in steps.flat_map(|step| accesses.of(step)) {
+            self.touched[touch.registers()].fill(NEVER);
+            self.written[touch.registers()].fill(NEVER);
         }
     }
-    all
 }
 
 /// What has been issued: when, and which scoreboards tell of it.
@@ -314,8 +356,10 @@ struct Segment<'a> {
     /// The registers that were accessed, and for each register its index among them, plus one.
     touched: Vec<Touched>,
     slots: Vec<u16>,
+    accesses: &'a Accesses,
     /// The steps that have to wait for the results of each, and for its sources, at the latest.
     next_access: Vec<NextAccess>,
+    next_accesses: NextAccesses,
     /// The instructions that count on each scoreboard, and the first step that has to wait for one of them.
     counting: [Vec<usize>; sass::SCOREBOARDS as usize],
     next_wait: [usize; sass::SCOREBOARDS as usize],
@@ -329,7 +373,7 @@ struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    fn new(model: &'a Model, results: std::ops::Range<u8>) -> Segment<'a> {
+    fn new(model: &'a Model, results: std::ops::Range<u8>, accesses: &'a Accesses) -> Segment<'a> {
         Segment {
             model,
             results,
@@ -338,7 +382,9 @@ impl<'a> Segment<'a> {
             issued: Vec::new(),
             touched: Vec::new(),
             slots: vec![0; sass::model::REGISTERS],
+            accesses,
             next_access: Vec::new(),
+            next_accesses: NextAccesses::new(),
             counting: Default::default(),
             next_wait: [NEVER; sass::SCOREBOARDS as usize],
             last_of_unit: [None; Unit::COUNT],
@@ -377,10 +423,10 @@ impl<'a> Segment<'a> {
     }
 
     fn run(&mut self, steps: &[Step], all: &mut Vec<Timed>) {
-        let all_touches: Vec<_> = steps.iter().map(|step| touches(&step.inst, self.model)).collect();
-        self.next_access = next_access(&all_touches);
-        for (i, (step, touches)) in steps.iter().zip(&all_touches).enumerate() {
-            let unit = self.model.unit(&step.inst);
+        let (accesses, range) = (self.accesses, self.first..self.first + steps.len());
+        self.next_accesses.find(accesses, range, &mut self.next_access);
+        for (i, step) in steps.iter().enumerate() {
+            let (touches, unit) = (accesses.of(self.first + i), accesses.unit(self.first + i));
             let (mut time, mut wait) = match is_arrival(&step.inst) {
                 true => self.earliest(i, &wgmma_registers(&steps[i + 1..], self.model), WGMMA_ARRIVAL),
                 false => self.earliest(i, touches, 0),

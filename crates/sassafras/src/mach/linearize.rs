@@ -12,7 +12,7 @@
 //! Linear in the size of the code, but for branches over runs of empty blocks.
 
 use crate::context::target::TargetMachine;
-use crate::context::{Context, Options, PassResult};
+use crate::context::{Context, DebugInfo, Options, PassResult};
 use crate::lower::{Kernel, library};
 use crate::mach::inst::{Address, MachFunction, MachInst, Origin, Step};
 use crate::mach::unit::{LinearCode, Unit};
@@ -33,11 +33,19 @@ pub fn selected(inst: &MachInst, isa: sass::Isa) -> Result<Inst, SelectError> {
 
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let machine = context.machine;
+    // The instructions move to the list: large functions are not there twice. Only a debugger wants to know afterwards
+    // where values were in the blocks.
+    let insts = match unit.options.debug_info {
+        DebugInfo::Full => unit.code.blocks.clone(),
+        _ => std::mem::take(&mut unit.code.blocks),
+    };
     let Unit { kernel, code, options, .. } = &*unit;
     let blocks = kernel.code.blocks.len();
     let saved = callee_saved(kernel, code);
     let saved_bytes = 4 * saved.len() as u32;
     let linear = LinearCode {
+        // Terminators, prologue and epilogues are beside them.
+        insts: Vec::with_capacity(insts.iter().map(|insts| insts.len() + 1).sum::<usize>() + 16),
         starts: vec![0; blocks],
         of_block: vec![Vec::new(); blocks],
         saved_bytes,
@@ -45,12 +53,21 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
         frame: (code.frame + saved_bytes).next_multiple_of(16),
         ..LinearCode::default()
     };
-    let mut linearizer =
-        Linearizer { kernel, function: &kernel.code, code, target: machine, options, saved, linear };
-    linearizer.prologue();
+    let mut linearizer = Linearizer {
+        kernel,
+        function: &kernel.code,
+        code,
+        is_empty: insts.iter().map(Vec::is_empty).collect(),
+        target: machine,
+        options,
+        saved,
+        linear,
+    };
+    linearizer.prologue(&insts);
+    let mut insts: Vec<Option<Vec<MachInst>>> = insts.into_iter().map(Some).collect();
     for (i, &block) in code.order.iter().enumerate() {
         linearizer.linear.starts[block.index()] = linearizer.linear.insts.len();
-        linearizer.block(block);
+        linearizer.block(block, insts[block.index()].take().unwrap_or_default());
         let end = linearizer.linear.insts.len();
         linearizer.terminator(block, &code.order[i + 1..]);
         let at = kernel.code.blocks[block].end_at;
@@ -143,7 +160,9 @@ fn may_access_shared(op: sass::Op) -> bool {
 struct Linearizer<'a> {
     kernel: &'a Kernel,
     function: &'a Function,
+    /// Without its instructions; `is_empty` says by block whether it has any.
     code: &'a MachFunction,
+    is_empty: Vec<bool>,
     target: &'static TargetMachine,
     options: &'a Options,
     saved: Vec<Saved>,
@@ -159,11 +178,11 @@ impl Linearizer<'_> {
     }
 
     /// A kernel's stack pointer comes from the driver, a device function's from its caller.
-    fn prologue(&mut self) {
+    fn prologue(&mut self, insts: &[Vec<MachInst>]) {
         let stack = machine::r(Function::STACK_POINTER);
         let names_it = |l: &MachInst| l.operands.contains(&stack);
         let used = self.linear.frame > 0 || self.kernel.calls || self.function.moving_stack;
-        let needed = used || self.code.blocks.iter().flatten().any(names_it);
+        let needed = used || insts.iter().flatten().any(names_it);
         if needed && self.kernel.entry {
             let from = machine::c_r(0, sass::RZ, i64::from(self.target.stack));
             self.push(sass::Op::LDC, &[], &[stack, from]);
@@ -217,10 +236,9 @@ impl Linearizer<'_> {
         self.linear.frame_steps.extend(last.map(|inst| (inst, step)));
     }
 
-    fn block(&mut self, block: Block) {
-        let code = self.code;
+    fn block(&mut self, block: Block, insts: Vec<MachInst>) {
         let mut settled = !self.target.settles_shared_memory;
-        for inst in &code.blocks[block.index()] {
+        for inst in insts {
             if inst.op == sass::Op::LDGSTS && !settled {
                 self.settle_shared_memory();
                 settled = true;
@@ -229,10 +247,11 @@ impl Linearizer<'_> {
             if self.options.debug_code {
                 self.linear.of_block[block.index()].push(self.linear.insts.len());
             }
-            self.linear.insts.push(inst.clone());
+            let (op, at) = (inst.op, inst.at);
+            self.linear.insts.push(inst);
             // A function returns into the middle of the line that called it, as with ptxas, which moves the result here.
-            if self.options.debug_code && inst.op == sass::Op::CALL {
-                self.push(sass::Op::NOP, &[], &[]).at = inst.at;
+            if self.options.debug_code && op == sass::Op::CALL {
+                self.push(sass::Op::NOP, &[], &[]).at = at;
             }
         }
     }
@@ -298,7 +317,7 @@ impl Linearizer<'_> {
         // A cycle of such blocks leads nowhere: after so many steps any of them is right.
         for _ in 0..self.function.blocks.len() {
             match &self.function.blocks[block].end {
-                Terminator::Jump(edge) if self.code.blocks[block.index()].is_empty() => block = edge.to,
+                Terminator::Jump(edge) if self.is_empty[block.index()] => block = edge.to,
                 _ => break,
             }
         }
@@ -314,7 +333,7 @@ impl Linearizer<'_> {
     fn is_exit(&self, block: Block) -> bool {
         block != Function::ENTRY
             && matches!(self.function.blocks[block].end, Terminator::Exit)
-            && self.code.blocks[block.index()].is_empty()
+            && self.is_empty[block.index()]
             && !self.options.debug_code
             && !self.options.errors_at_exit
             && self.options.level > 0

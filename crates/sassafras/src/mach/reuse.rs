@@ -23,6 +23,7 @@ use crate::mach::unit::{LinearCode, Unit};
 use sass::model::cache::{self, Cached, SLOTS};
 use sass::model::issue::LONGEST_WITHOUT_YIELD;
 use sass::{Control, Kind, Model, Role};
+use smallvec::SmallVec;
 
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let LinearCode { steps, timed, .. } = &mut unit.linear;
@@ -67,12 +68,15 @@ fn set_flags(steps: &[Step], timed: &mut [Timed], model: &Model, fuel: &mut Fuel
         if is_boundary || cache::empties(inst.op(), timed.control) {
             ahead = Ahead::default();
         }
-        for written in model.touches(inst).filter(|t| t.role == Role::Def && t.file == Kind::R) {
-            ahead.forget(written.registers());
-        }
-        let reuse = ahead.reusable(inst, model);
+        model.for_each_touch(inst, model.unit(inst), |touch| {
+            if touch.role == Role::Def && touch.file == Kind::R {
+                ahead.forget(touch.registers());
+            }
+        });
+        let reads: SmallVec<[Cached; 4]> = model.cached(inst).collect();
+        let reuse = ahead.reusable(&reads);
         timed.control.reuse = if reuse != 0 && fuel.burn() { reuse } else { 0 };
-        for read in model.cached(inst) {
+        for read in reads {
             ahead.next[read.slot] = Some(Next { read, neighbour_changes: false });
         }
         is_boundary = step.is_leader || !timed.nops.is_empty();
@@ -110,13 +114,13 @@ impl Ahead {
         }
     }
 
-    /// The lanes of an instruction whose registers are all read next from the cache. Of a pair, both words must stay
+    /// The lanes of an instruction with these reads whose registers are all read next from the cache. Of a pair, both words must stay
     /// until each of them is read.
-    fn reusable(&self, inst: &sass::Inst, model: &Model) -> u8 {
+    fn reusable(&self, reads: &[Cached]) -> u8 {
         let (mut found, mut missed) = (0, 0);
-        for read in model.cached(inst) {
+        for read in reads {
             let is_pair = read.registers().len() > 1;
-            let lasts = |next: Next| next.read.finds(&read) && !(is_pair && next.neighbour_changes);
+            let lasts = |next: Next| next.read.finds(read) && !(is_pair && next.neighbour_changes);
             match self.next[read.slot].is_some_and(lasts) {
                 true => found |= 1 << read.lane,
                 false => missed |= 1 << read.lane,

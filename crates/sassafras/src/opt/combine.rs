@@ -186,7 +186,12 @@ impl<'a> Combine<'a> {
         }
         self.materialize_else_constants(&mut data);
         self.evaluate(&data);
-        if !self.eliminate_common(&data, inst) && !self.eliminate_load(&data, inst) {
+        // What is an expression accesses no memory.
+        let is_eliminated = match self.expression_key(&data) {
+            Some(key) => self.eliminate_common(&key, &data, inst),
+            None => self.eliminate_load(&data, inst),
+        };
+        if !is_eliminated {
             self.function.insts[inst] = data;
             self.add(inst);
         }
@@ -366,9 +371,9 @@ impl<'a> Combine<'a> {
     }
 
     /// Common subexpression elimination: takes the results of an available expression.
-    fn eliminate_common(&mut self, data: &InstData, inst: Inst) -> bool {
-        let Some(key) = self.expression_key(data) else { return false };
-        let found = self.available_expression(&key).filter(|found| !self.is_far_constant(*found));
+    fn eliminate_common(&mut self, key: &Key, data: &InstData, inst: Inst) -> bool {
+        let number = self.number(key);
+        let found = self.available(number, key).filter(|found| !self.is_far_constant(*found));
         match found.filter(|_| self.fuel.burn()) {
             Some(found) => {
                 let values = self.function.insts[found].results.clone();
@@ -382,7 +387,7 @@ impl<'a> Combine<'a> {
                 true
             }
             None => {
-                self.make_available(&key, inst);
+                self.available[number].push((self.block, inst));
                 false
             }
         }
@@ -450,19 +455,30 @@ impl<'a> Combine<'a> {
 
     /// The latest instruction with this key that dominates the current one.
     fn available_expression(&self, key: &Key) -> Option<Inst> {
+        self.available(self.expressions.find(key)?, key)
+    }
+
+    /// The same, of the expression with this number.
+    fn available(&self, number: usize, key: &Key) -> Option<Inst> {
         // Rematerializing a constant is as cheap as a long live range.
         let (is_local, here) = (key.is_constant, self.block);
         let reaches = |(b, _): &&(Block, Inst)| *b == here || !is_local && self.cfg.dominates(*b, here);
-        let all = &self.available[self.expressions.find(key)?];
-        all.iter().rev().find(reaches).map(|(_, i)| *i)
+        self.available[number].iter().rev().find(reaches).map(|(_, i)| *i)
     }
 
     /// An instruction of the current block computes an expression.
     fn make_available(&mut self, key: &Key, inst: Inst) {
-        match self.expressions.add(key) {
-            (_, true) => self.available.push(smallvec![(self.block, inst)]),
-            (number, false) => self.available[number].push((self.block, inst)),
+        let number = self.number(key);
+        self.available[number].push((self.block, inst));
+    }
+
+    /// The number of an expression, perhaps a new one.
+    fn number(&mut self, key: &Key) -> usize {
+        let (number, is_new) = self.expressions.add(key);
+        if is_new {
+            self.available.push(SmallVec::new());
         }
+        number
     }
 
     /// An instruction that is about to change no longer computes what it did.

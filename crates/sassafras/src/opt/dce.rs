@@ -26,44 +26,51 @@ use ori::liveness::ValueSet;
 use ori::{Change, Function, Inst, InstData, Op, Terminator, Value};
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
-    let live = live_values(function);
+    let Live { values, insts: live_insts } = live(function);
     let mut removed = false;
     for block in function.blocks.keys() {
-        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        let insts = &mut function.blocks[block].insts;
         let count = insts.len();
-        insts.retain(|inst| is_live(&function.insts[*inst], &live));
+        insts.retain(|inst| live_insts[inst.index()]);
         removed |= insts.len() < count;
-        for inst in &insts {
-            removed |= drop_unread_carries(&mut function.insts[*inst], &live);
+        for inst in insts.iter() {
+            removed |= drop_unread_carries(&mut function.insts[*inst], &values);
         }
-        function.blocks[block].insts = insts;
         let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
-        for edge in end.edges_mut() {
+        for edge in end.edges_mut().into_iter().filter(|edge| !edge.args.is_empty()) {
             let mut params = function.blocks[edge.to].params.iter();
-            edge.args.retain(|_| params.next().is_some_and(|param| live.contains(*param)));
+            edge.args.retain(|_| params.next().is_some_and(|param| values.contains(*param)));
         }
         function.blocks[block].end = end;
     }
     for block in function.blocks.keys() {
         let params = &mut function.blocks[block].params;
         let count = params.len();
-        params.retain(|param| live.contains(*param));
+        params.retain(|param| values.contains(*param));
         removed |= params.len() < count;
     }
     Ok(Change::Instructions.when(removed))
 }
 
-/// The values that an effect or a branch depends on. A parameter that is only passed to itself around a loop is none.
-fn live_values(function: &Function) -> ValueSet {
+/// What an effect or a branch depends on. A parameter that is only passed to itself around a loop is not among it.
+struct Live {
+    values: ValueSet,
+    /// By instruction, so that the sweep looks at none of them again: has it an effect, or a result that is live?
+    insts: Vec<bool>,
+}
+
+fn live(function: &Function) -> Live {
     let mut definitions: Vec<Option<Inst>> = vec![None; function.values.len()];
     let mut arguments = Arguments::new(function.values.len());
     let mut live = Worklist { marked: ValueSet::new(function.values.len()), open: Vec::new() };
+    let mut insts = vec![false; function.insts.len()];
     for block in function.blocks.keys() {
         let data = &function.blocks[block];
         for inst in &data.insts {
             let operation = &function.insts[*inst];
             operation.results.iter().for_each(|result| definitions[result.index()] = Some(*inst));
             if !is_removable(operation) {
+                insts[inst.index()] = true;
                 operation.uses().for_each(|v| live.mark(v));
             }
         }
@@ -77,11 +84,13 @@ fn live_values(function: &Function) -> ValueSet {
     }
     while let Some(value) = live.open.pop() {
         match definitions[value.index()] {
+            // The operands of one that is live already are marked.
+            Some(inst) if std::mem::replace(&mut insts[inst.index()], true) => {}
             Some(inst) => function.insts[inst].uses().for_each(|v| live.mark(v)),
             None => arguments.of(value).for_each(|v| live.mark(v)),
         }
     }
-    live.marked
+    Live { values: live.marked, insts }
 }
 
 /// Live values; the operands of the open ones were not visited yet.
@@ -133,8 +142,4 @@ fn drop_unread_carries(data: &mut InstData, live: &ValueSet) -> bool {
         }
     }
     data.results.len() < count
-}
-
-fn is_live(data: &InstData, live: &ValueSet) -> bool {
-    data.results.iter().any(|result| live.contains(*result)) || !is_removable(data)
 }

@@ -17,7 +17,8 @@
 //! A hoisted result is live in the whole loop. Only those are hoisted that other instructions of the loop use, most
 //! saved time first and each with the invariants that it is computed from, while the loop's register pressure costs no
 //! occupancy (`Occupancy::step`); long latencies may cost it ([`Tuning::licm_long_time`]). Constants stay: they are
-//! operands. A loop without preheader gets one. Cost: linear in the blocks of each loop.
+//! operands. A loop without preheader gets one. Cost: linear in the blocks of each loop, for [`Tuning::licm_max_depth`]
+//! loops around a block in the mean.
 
 use crate::analysis::effects::{self, Effects, Memory, Motion};
 use crate::context::{Context, Occupancy, PassResult, Tuning};
@@ -45,59 +46,77 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let forest = context.analyses.loops(function);
     let ids: Vec<LoopId> = forest.iter().map(|(id, _)| id).collect();
     let mut facts = None;
+    let mut outline = Outline::new(function, context, &forest);
+    // In a deep nest each loop walks over all that are in it: the outermost ones are left alone then.
+    let mut blocks = context.tuning.licm_max_depth as usize * function.blocks.len();
     for id in ids.into_iter().rev() {
-        if hoist_from(function, context, &forest, id, &mut facts) {
+        let Some(rest) = blocks.checked_sub(forest.get(id).blocks.len()) else { break };
+        blocks = rest;
+        if hoist_from(function, context, &forest, id, (&mut outline, &mut facts)) {
             change = change.max(Change::Instructions);
         }
     }
     Ok(change)
 }
 
-/// What is known of the function. It is kept up to date: most of it does not depend on what moves to a preheader.
-struct Facts {
+/// What finding invariants takes.
+struct Outline {
     cfg: Rc<Cfg>,
-    divergence: Rc<Divergence>,
-    live: Liveness,
     /// Where each value is defined.
     defined_in: Vec<Option<Block>>,
+    preheaders: FxHashSet<Block>,
+}
+
+impl Outline {
+    fn new(function: &Function, context: &mut Context, forest: &LoopForest) -> Outline {
+        Outline {
+            cfg: context.analyses.cfg(function),
+            defined_in: defining_blocks(function),
+            preheaders: forest.iter().filter_map(|(_, l)| l.preheader).collect(),
+        }
+    }
+}
+
+/// What else is known of the function, once there is something to hoist. It is kept up to date: most of it does not depend
+/// on what moves to a preheader.
+struct Facts {
+    divergence: Rc<Divergence>,
+    live: Liveness,
     /// By value: is it a literal?
     constants: Vec<bool>,
-    preheaders: FxHashSet<Block>,
     pressure: Pressure,
 }
 
 impl Facts {
-    fn new(function: &Function, context: &mut Context, forest: &LoopForest) -> Facts {
-        let cfg = context.analyses.cfg(function);
+    fn new(function: &Function, context: &mut Context, cfg: &Cfg) -> Facts {
         let live = context.analyses.liveness(function).as_ref().clone();
         let mut constants = vec![false; function.values.len()];
         let literals = function.insts.keys().map(|i| &function.insts[i]).filter(|data| is_literal(data));
         literals.flat_map(|data| &data.results).for_each(|r| constants[r.index()] = true);
         let mut pressure = Pressure::new(function);
         pressure.add(function, &live, &constants, &cfg.order);
-        Facts {
-            cfg,
-            divergence: context.analyses.divergence(function),
-            live,
-            defined_in: defining_blocks(function),
-            constants,
-            preheaders: forest.iter().filter_map(|(_, l)| l.preheader).collect(),
-            pressure,
-        }
+        Facts { divergence: context.analyses.divergence(function), live, constants, pressure }
     }
 
     /// Instructions have moved from the blocks of a loop to its preheader.
-    fn update(&mut self, function: &Function, context: &mut Context, blocks: &[Block], hoisted: &Hoisted) {
+    fn update(
+        &mut self,
+        function: &Function,
+        context: &mut Context,
+        outline: &mut Outline,
+        blocks: &[Block],
+        hoisted: &Hoisted,
+    ) {
         context.analyses.invalidate(Change::Instructions);
         let preheader = hoisted.preheader;
-        self.defined_in.resize(function.values.len(), Some(preheader));
+        outline.defined_in.resize(function.values.len(), Some(preheader));
         self.constants.resize(function.values.len(), false);
         let mut values = hoisted.copied.clone();
         let mut depends_on_block = false;
         for data in hoisted.insts.iter().map(|i| &function.insts[*i]) {
             depends_on_block |= divergence::depends_on_convergence(data);
             data.results.iter().for_each(|r| self.constants[r.index()] = is_literal(data));
-            data.results.iter().for_each(|r| self.defined_in[r.index()] = Some(preheader));
+            data.results.iter().for_each(|r| outline.defined_in[r.index()] = Some(preheader));
             values.extend(data.results.iter().copied().chain(data.uses()));
         }
         let is_divergent = self.divergence.is_divergent(preheader);
@@ -105,7 +124,7 @@ impl Facts {
             self.divergence = context.analyses.divergence(function);
         }
         let changed: Vec<Block> = blocks.iter().copied().chain([preheader]).collect();
-        self.live.update(function, &self.cfg, &changed, &values, &self.defined_in);
+        self.live.update(function, &outline.cfg, &changed, &values, &outline.defined_in);
         self.pressure.add(function, &self.live, &self.constants, &changed);
     }
 }
@@ -214,22 +233,24 @@ fn hoist_from(
     context: &mut Context,
     forest: &LoopForest,
     id: LoopId,
-    facts: &mut Option<Facts>,
+    (outline, facts): (&mut Outline, &mut Option<Facts>),
 ) -> bool {
     let Some(preheader) = forest.get(id).preheader else { return false };
     let Some(effects) = visible_effects(function, forest.get(id)) else { return false };
-    let facts = facts.get_or_insert_with(|| Facts::new(function, context, forest));
-    let l = Loop { forest, id, preheader, facts, effects };
-    let invariants = l.invariants(function);
-    if invariants.is_empty() {
+    let l = Loop { forest, id, preheader, outline, effects };
+    // Most loops have none that saves time, and need no more facts.
+    let is_worthwhile = |i: &Inst| time(&function.insts[*i]) > 0;
+    if !l.invariants(function, None).iter().any(is_worthwhile) {
         return false;
     }
-    let chosen = l.choose(function, context, &invariants);
+    let facts = facts.get_or_insert_with(|| Facts::new(function, context, &outline.cfg));
+    let invariants = l.invariants(function, Some(&facts.divergence));
+    let chosen = l.choose(function, context, facts, &invariants);
     if chosen.is_empty() {
         return false;
     }
     let hoisted = l.hoist(function, &chosen, &invariants);
-    facts.update(function, context, &forest.get(id).blocks, &hoisted);
+    facts.update(function, context, outline, &forest.get(id).blocks, &hoisted);
     true
 }
 
@@ -247,7 +268,7 @@ struct Loop<'a> {
     forest: &'a LoopForest,
     id: LoopId,
     preheader: Block,
-    facts: &'a Facts,
+    outline: &'a Outline,
     /// The effects in the loop that a load must not pass.
     effects: Vec<Effects>,
 }
@@ -260,17 +281,18 @@ impl Loop<'_> {
         self.forest.get(self.id)
     }
 
-    fn invariants(&self, function: &Function) -> Invariants {
+    /// Without divergence, those too that may turn out to be none.
+    fn invariants(&self, function: &Function, divergence: Option<&Divergence>) -> Invariants {
         let (mut found, mut results) = (Vec::new(), FxHashSet::default());
         let l = self.data();
         let mut loads = 0;
         for &block in &l.blocks {
-            let in_every_iteration = l.latches.iter().all(|latch| self.facts.cfg.dominates(block, *latch));
-            if !in_every_iteration && !self.facts.preheaders.contains(&block) {
+            let in_every_iteration = l.latches.iter().all(|latch| self.outline.cfg.dominates(block, *latch));
+            if !in_every_iteration && !self.outline.preheaders.contains(&block) {
                 continue;
             }
-            let in_any_case =
-                in_every_iteration && l.exits.iter().all(|(from, _)| self.facts.cfg.dominates(block, *from));
+            let in_any_case = in_every_iteration
+                && l.exits.iter().all(|(from, _)| self.outline.cfg.dominates(block, *from));
             for inst in &function.blocks[block].insts {
                 let data = &function.insts[*inst];
                 let is_invariant = |v: Value| results.contains(&v) || self.is_outside(v);
@@ -278,7 +300,7 @@ impl Loop<'_> {
                 loads += u32::from(is_load(data));
                 if data.results.iter().all(fits)
                     && data.uses().all(is_invariant)
-                    && self.may_hoist(function, data, (block, in_any_case), loads)
+                    && self.may_hoist(function, data, (block, in_any_case), (loads, divergence))
                 {
                     found.push(*inst);
                     results.extend(data.results.iter().copied());
@@ -289,7 +311,7 @@ impl Loop<'_> {
     }
 
     fn is_outside(&self, value: Value) -> bool {
-        self.facts.defined_in[value.index()].is_some_and(|b| !self.forest.contains(self.id, b))
+        self.outline.defined_in[value.index()].is_some_and(|b| !self.forest.contains(self.id, b))
     }
 
     fn may_hoist(
@@ -297,12 +319,13 @@ impl Loop<'_> {
         function: &Function,
         data: &InstData,
         (block, in_any_case): (Block, bool),
-        loads: u32,
+        (loads, divergence): (u32, Option<&Divergence>),
     ) -> bool {
         /// Loads that are compared with the effects of the loop: bounds the time.
         const MOST_LOADS: u32 = 64;
         if effects::is_shuffle(data) {
-            let diverges = [block, self.preheader].iter().any(|b| self.facts.divergence.is_divergent(*b));
+            let is_divergent = |b: &Block| divergence.is_some_and(|divergence| divergence.is_divergent(*b));
+            let diverges = [block, self.preheader].iter().any(is_divergent);
             return data.guard.is_none() && !diverges;
         }
         if is_load(data) {
@@ -317,12 +340,18 @@ impl Loop<'_> {
     }
 
     /// The invariants to hoist.
-    fn choose(&self, function: &Function, context: &mut Context, invariants: &Invariants) -> FxHashSet<Inst> {
+    fn choose(
+        &self,
+        function: &Function,
+        context: &mut Context,
+        facts: &Facts,
+        invariants: &Invariants,
+    ) -> FxHashSet<Inst> {
         let by: FxHashMap<Value, Inst> =
             invariants.iter().flat_map(|i| function.insts[*i].results.iter().map(|r| (*r, *i))).collect();
         let is_invariant: FxHashSet<Inst> = invariants.iter().copied().collect();
         let mut remaining = self.uses(function);
-        let others = self.used_by_others(function, &is_invariant);
+        let others = self.used_by_others(function, facts, &is_invariant);
         let mut leaves: Vec<(u32, usize)> = Vec::new();
         for (at, inst) in invariants.iter().enumerate() {
             if function.insts[*inst].results.iter().any(|r| others.contains(r)) {
@@ -333,14 +362,14 @@ impl Loop<'_> {
         }
         leaves.retain(|(time, _)| *time > 0);
         leaves.sort_by_key(|(time, at)| (Reverse(*time), *at));
-        let mut room = Room::new(self, context);
+        let mut room = Room::new(self, facts, context);
         let mut chosen = FxHashSet::default();
         for (time, at) in leaves {
             let cone = cone(function, &by, invariants[at], &chosen);
             if cone.is_empty() {
                 continue;
             }
-            let cost = self.cost(function, &cone, &others, &mut remaining);
+            let cost = self.cost((function, facts), &cone, &others, &mut remaining);
             if room.take(cost, time, &context.tuning) && context.fuel.burn() {
                 chosen.extend(cone);
             } else {
@@ -362,7 +391,12 @@ impl Loop<'_> {
     }
 
     /// The values that the loop uses elsewhere than in its invariants, or that are used after it.
-    fn used_by_others(&self, function: &Function, invariants: &FxHashSet<Inst>) -> FxHashSet<Value> {
+    fn used_by_others(
+        &self,
+        function: &Function,
+        facts: &Facts,
+        invariants: &FxHashSet<Inst>,
+    ) -> FxHashSet<Value> {
         let mut used = FxHashSet::default();
         for block in &self.data().blocks {
             let data = &function.blocks[*block];
@@ -370,7 +404,7 @@ impl Loop<'_> {
             used.extend(others.flat_map(|i| function.insts[*i].uses()).chain(data.end.uses()));
         }
         for (_, to) in &self.data().exits {
-            used.extend(self.facts.live.live_in[to.index()].iter());
+            used.extend(facts.live.live_in[to.index()].iter());
         }
         used
     }
@@ -378,7 +412,7 @@ impl Loop<'_> {
     /// The words of R and P that the loop holds more with a cone outside; its operands' uses are taken away.
     fn cost(
         &self,
-        function: &Function,
+        (function, facts): (&Function, &Facts),
         cone: &[Inst],
         others: &FxHashSet<Value>,
         remaining: &mut FxHashMap<Value, u32>,
@@ -395,9 +429,8 @@ impl Loop<'_> {
         for inst in cone {
             function.insts[*inst].results.iter().filter(|r| others.contains(r)).for_each(|r| add(*r, 1));
         }
-        let is_live_after = |v: Value| {
-            self.data().exits.iter().any(|(_, to)| self.facts.live.live_in[to.index()].contains(v))
-        };
+        let is_live_after =
+            |v: Value| self.data().exits.iter().any(|(_, to)| facts.live.live_in[to.index()].contains(v));
         for value in uses_of(function, cone) {
             let left = remaining.entry(value).or_default();
             *left = left.saturating_sub(1);
@@ -474,10 +507,10 @@ struct Room {
 }
 
 impl Room {
-    fn new(l: &Loop, context: &Context) -> Room {
+    fn new(l: &Loop, facts: &Facts, context: &Context) -> Room {
         let tuning = &context.tuning;
         let ([in_loop, predicates], anywhere) =
-            (l.facts.pressure.most(&l.data().blocks), l.facts.pressure.anywhere());
+            (facts.pressure.most(&l.data().blocks), facts.pressure.anywhere());
         let occupancy =
             context.occupancy.unwrap_or_else(|| Occupancy::new(tuning.usual_block_threads, context.machine));
         let overhead =

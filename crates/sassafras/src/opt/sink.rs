@@ -153,6 +153,10 @@ impl Sink<'_> {
             return None;
         }
         let users = self.user_blocks_of(data);
+        // Asked first: to the common dominator it may be a long way, and most values pass no loop.
+        if !self.loops.iter().any(|l| self.is_live_through(l, from, &users)) {
+            return None;
+        }
         let last = users.iter().copied().reduce(|a, b| self.cfg.common_dominator(a, b))?;
         let to = self.shallowest(from, last, |_| true);
         let passes =

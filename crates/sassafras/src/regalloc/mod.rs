@@ -97,6 +97,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, operands as machine};
 use smallvec::SmallVec;
 pub use spill_slots::is_rematerializable;
+use std::rc::Rc;
 
 /// How many registers ptxas advises to have besides those of the widest operand, for wgmma of all sizes.
 const EXTRA_REGISTERS: u32 = 26;
@@ -109,7 +110,7 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let goals: Vec<u32> = std::iter::successors(context.register_goal, next)
         .take(context.tuning.regalloc_goals as usize)
         .collect();
-    unit.code = allocate(&mut unit.kernel.code, limits, &goals, &context.tuning)?;
+    unit.code = allocate(&mut unit.kernel.code, limits, &goals, context)?;
     Ok(())
 }
 
@@ -118,8 +119,9 @@ fn allocate(
     function: &mut Function,
     max: Limits,
     goals: &[u32],
-    tuning: &Tuning,
+    context: &mut Context,
 ) -> Result<MachFunction, PassError> {
+    let tuning = &context.tuning;
     if let Some((data, registers)) = fixed_reg_beyond(function, max.usable(max.registers)) {
         return Err(PassError::TooFewRegisters { at: data.at, registers: registers + Limits::SYSTEM });
     }
@@ -131,9 +133,8 @@ fn allocate(
     let mut may_precolor = true;
     let mut short_lived = FxHashSet::default();
     let mut attempt: u32 = 0;
+    let (cfg, mut live) = (context.analyses.cfg(function), context.analyses.liveness(function));
     loop {
-        let cfg = Cfg::new(function);
-        let live = Liveness::new(function, &cfg);
         let has_goal = limits.registers < max.registers || goals.first().is_some_and(|g| *g >= max.registers);
         calls::place_routines(function, (&cfg, &live), &limits, has_goal);
         let precolored = if may_precolor {
@@ -162,6 +163,7 @@ fn allocate(
                     return Err("short-lived values find no register".into());
                 }
                 short_lived.extend(spill_via_r::rewrite(function, &chosen));
+                live = Rc::new(Liveness::new(function, &cfg));
             }
             Ok(Outcome::NeedsScratch(File::P)) if !limits.scratch_predicate => {
                 limits.scratch_predicate = true
@@ -408,6 +410,7 @@ impl<'a> Allocator<'a> {
         let live_out = &self.live.live_out[block.index()];
         let mut last_uses = last_uses(self.function, block, live_out, &mut self.scratch);
         self.dead_words = std::mem::take(&mut last_uses.words);
+        self.emitted.reserve_exact(data.insts.len());
         self.hints.set_deaths(block, &last_uses.at);
         for param in data.params.iter().filter(|p| last_uses.unused.contains(p)) {
             self.unassign(*param);

@@ -79,6 +79,8 @@ impl Precoloring {
     fn find_conflicts(&mut self, function: &Function, cfg: &Cfg, live: &Liveness) {
         let of = |v: Value| self.regs[v.index()].map(|p| RegSet::of(p, function.values[v].words.into()));
         let mut conflicts = vec![RegSet::default(); function.values.len()];
+        let mut precolored = ValueSet::new(function.values.len());
+        function.values.keys().filter(|v| of(*v).is_some()).for_each(|v| precolored.insert(v));
         for_each_def(function, cfg, live, |results, live_now| {
             let all = |values: &mut dyn Iterator<Item = Value>| {
                 let mut set = RegSet::default();
@@ -92,7 +94,7 @@ impl Precoloring {
             let mut others =
                 results.iter().filter(|r| function.values[**r].file == File::R && of(**r).is_none());
             if let Some(first) = others.next() {
-                let old = all(&mut live_now.iter());
+                let old = all(&mut live_now.iter_both(&precolored));
                 std::iter::once(first).chain(others).for_each(|r| conflicts[r.index()].add(old));
             }
         });
@@ -374,9 +376,11 @@ impl<'a> CongruenceClasses<'a> {
     ) -> Vec<BTreeSet<usize>> {
         let class = |v: Value| Some(self.of[v.index()].0).filter(|c| chosen.contains(c));
         let mut all = vec![BTreeSet::new(); self.all.len()];
+        let mut members = ValueSet::new(self.function.values.len());
+        chosen.iter().flat_map(|c| &self.all[*c].members).for_each(|(v, _)| members.insert(*v));
         for_each_def(self.function, cfg, live, |results, live_now| {
             for new in results.iter().filter_map(|r| class(*r)) {
-                for old in live_now.iter().filter_map(class).filter(|old| *old != new) {
+                for old in live_now.iter_both(&members).filter_map(class).filter(|old| *old != new) {
                     all[new].insert(old);
                     all[old].insert(new);
                 }

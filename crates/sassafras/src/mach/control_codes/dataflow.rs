@@ -5,11 +5,11 @@
 //! for on the union of its scoreboards. An instruction that depends on them gets the waits, and the one ahead of it the
 //! cycles, that are missing. Control codes only become stricter, so the worklist runs empty.
 
+use super::{Accesses, waits_for_all, waits_for_groups, yields};
 use super::{
     LONGEST_STALL, Step, Timed, falls_through, is_arrival, nop_stalls, waits_for_tensor_loads,
     wgmma_registers,
 };
-use super::{touches, waits_for_all, waits_for_groups, yields};
 use sass::model::{Model, Port, VISIBLE};
 use sass::{Guard, Role};
 use std::collections::BTreeSet;
@@ -97,8 +97,15 @@ pub struct Segment {
 }
 
 /// Gives each instruction the waits and cycles that events from other segments ask for.
-pub fn solve(steps: &[Step], segments: Vec<Segment>, drains: &[bool], model: &Model, all: &mut [Timed]) {
-    let mut flow = Dataflow::new(steps, segments, drains, model);
+pub fn solve(
+    steps: &[Step],
+    accesses: &Accesses,
+    segments: Vec<Segment>,
+    drains: &[bool],
+    model: &Model,
+    all: &mut [Timed],
+) {
+    let mut flow = Dataflow::new((steps, accesses), segments, drains, model);
     let mut worklist: BTreeSet<usize> = (0..flow.segments.len()).collect();
     while let Some(segment) = worklist.pop_first() {
         let end = flow.transfer(segment, all);
@@ -111,6 +118,7 @@ pub fn solve(steps: &[Step], segments: Vec<Segment>, drains: &[bool], model: &Mo
 
 struct Dataflow<'a> {
     steps: &'a [Step],
+    accesses: &'a Accesses,
     model: &'a Model,
     /// The steps after which nothing may be pending.
     drains: &'a [bool],
@@ -122,7 +130,12 @@ struct Dataflow<'a> {
 }
 
 impl<'a> Dataflow<'a> {
-    fn new(steps: &'a [Step], segments: Vec<Segment>, drains: &'a [bool], model: &'a Model) -> Dataflow<'a> {
+    fn new(
+        (steps, accesses): (&'a [Step], &'a Accesses),
+        segments: Vec<Segment>,
+        drains: &'a [bool],
+        model: &'a Model,
+    ) -> Dataflow<'a> {
         let count = segments.len();
         let at = |step: usize| segments.partition_point(|s| s.steps.end <= step);
         let (mut succs, mut preds) = (vec![Vec::new(); count], vec![Vec::new(); count]);
@@ -136,7 +149,8 @@ impl<'a> Dataflow<'a> {
                 }
             }
         }
-        Dataflow { steps, model, drains, segments, succs, preds, ends: vec![Pending::default(); count] }
+        let ends = vec![Pending::default(); count];
+        Dataflow { steps, accesses, model, drains, segments, succs, preds, ends }
     }
 
     /// The transfer function of a segment: from what is pending at its begin to what is at its end.
@@ -207,11 +221,8 @@ impl<'a> Dataflow<'a> {
                 wait |= event.by;
             }
         };
-        let accesses = match is_arrival(inst) {
-            true => wgmma_registers(&self.steps[i + 1..], self.model),
-            false => touches(inst, self.model).into_vec(),
-        };
-        for touch in &accesses {
+        let of_wgmma = is_arrival(inst).then(|| wgmma_registers(&self.steps[i + 1..], self.model));
+        for touch in of_wgmma.as_deref().unwrap_or(self.accesses.of(i)) {
             for register in touch.registers() {
                 for event in events.of(register as u16) {
                     let need = match (event.role, touch.role) {
@@ -251,7 +262,7 @@ impl<'a> Dataflow<'a> {
             passed += all[i + 1].nops.iter().map(|s| u16::from(*s)).sum::<u16>();
         }
         if inst.guard == Guard::ALWAYS {
-            for touch in touches(inst, self.model).iter().filter(|t| t.role == Role::Def) {
+            for touch in self.accesses.of(i).iter().filter(|t| t.role == Role::Def) {
                 let written = touch.registers();
                 events.0.retain(|e| !written.contains(&usize::from(e.register)));
             }

@@ -19,7 +19,7 @@ impl Combine<'_> {
     pub(super) fn fold_constant_operands(&mut self, data: &mut InstData) {
         let Op::Machine(op) = data.op else { return };
         for at in 0..data.args.len() {
-            if data.args[at] == Arg::Imm(0) && has_zero(op, at) {
+            if matches!(data.args[at], Arg::Imm(0)) && has_zero(op, at) {
                 data.args[at] = Arg::Zero(File::R);
             }
         }

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 /// An expression: operation, modifiers, operands, the shapes of the results, the guard.
 pub struct Key {
     words: SmallVec<[u32; 32]>,
+    hash: u32,
     /// Are all operands constants?
     pub is_constant: bool,
 }
@@ -25,7 +26,7 @@ impl Key {
         shapes: impl Iterator<Item = ValueData>,
         guard: Option<&Guard>,
     ) -> Key {
-        let mut key = Key { words: SmallVec::new(), is_constant: true };
+        let mut key = Key { words: SmallVec::new(), hash: 0, is_constant: true };
         key.add_op(op);
         key.words.push(modifiers.len() as u32);
         key.words.extend(modifiers.iter().map(|m| *m as u32));
@@ -42,6 +43,7 @@ impl Key {
             key.words.extend([guard.predicate.0, guard.negated.into()]);
             key.words.extend(guard.else_values.iter().map(|v| v.0));
         }
+        key.hash = hash(&key.words);
         key
     }
 
@@ -93,13 +95,12 @@ impl Key {
             Arg::Target(block) => add(&[15 | 1 << 8, block.0]),
         }
     }
+}
 
-    fn hash(&self) -> u32 {
-        let mix = |hash: u64, word: &u32| {
-            (hash.rotate_left(5) ^ u64::from(*word)).wrapping_mul(0x517c_c1b7_2722_0a95)
-        };
-        (self.words.iter().fold(0, mix) >> 32) as u32
-    }
+fn hash(words: &[u32]) -> u32 {
+    let mix =
+        |hash: u64, word: &u32| (hash.rotate_left(5) ^ u64::from(*word)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    (words.iter().fold(0, mix) >> 32) as u32
 }
 
 /// The shape of a constant pair of general registers.
@@ -119,7 +120,7 @@ impl Expressions {
     pub fn find(&self, key: &Key) -> Option<usize> {
         match self.slots.is_empty() {
             true => None,
-            false => self.slots[self.slot(key, key.hash())].checked_sub(1).map(|number| number as usize),
+            false => self.slots[self.slot(key)].checked_sub(1).map(|number| number as usize),
         }
     }
 
@@ -128,25 +129,24 @@ impl Expressions {
         if 2 * (self.all.len() + 1) > self.slots.len() {
             self.grow();
         }
-        let hash = key.hash();
-        let slot = self.slot(key, hash);
+        let slot = self.slot(key);
         if let Some(number) = self.slots[slot].checked_sub(1) {
             return (number as usize, false);
         }
         let start = self.words.len() as u32;
         self.words.extend_from_slice(&key.words);
-        self.all.push((start, self.words.len() as u32, hash));
+        self.all.push((start, self.words.len() as u32, key.hash));
         self.slots[slot] = self.all.len() as u32;
         (self.all.len() - 1, true)
     }
 
     /// The slot of an expression, or the empty one for it.
-    fn slot(&self, key: &Key, hash: u32) -> usize {
+    fn slot(&self, key: &Key) -> usize {
         let mask = self.slots.len() - 1;
-        let mut slot = hash as usize & mask;
+        let mut slot = key.hash as usize & mask;
         while let Some(number) = self.slots[slot].checked_sub(1) {
             let (start, end, other) = self.all[number as usize];
-            if other == hash && self.words[start as usize..end as usize] == key.words[..] {
+            if other == key.hash && self.words[start as usize..end as usize] == key.words[..] {
                 break;
             }
             slot = (slot + 1) & mask;
