@@ -4,8 +4,20 @@
 use crate::answer::Answer;
 
 /// The names of all commands, in the order of the table.
-pub const NAMES: &[&str] =
-    &["disasm", "asm", "inspect", "verify", "run", "opt", "doctor", "completions", "man", "help"];
+pub const NAMES: &[&str] = &[
+    "disasm",
+    "asm",
+    "inspect",
+    "verify",
+    "run",
+    "explain",
+    "profile",
+    "opt",
+    "doctor",
+    "completions",
+    "man",
+    "help",
+];
 
 pub struct Tool {
     pub name: &'static str,

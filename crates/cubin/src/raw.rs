@@ -4,9 +4,7 @@
 #![allow(missing_docs, reason = "the names of fields are those of ELF")]
 
 use crate::elf;
-use crate::error::ReadError;
 use crate::object::Header;
-use crate::read::raw_file;
 
 pub use crate::object::{Reloc, Symbol};
 
@@ -62,37 +60,6 @@ impl Section<'_> {
 }
 
 impl<'a> File<'a> {
-    /// Reads the tables.
-    pub fn read(data: &'a [u8]) -> Result<File<'a>, ReadError> {
-        raw_file(data)
-    }
-
-    /// The relocations of a section, in the order of the file. What rows without a field for it add is in the place
-    /// that they fill, and read from there if that is a whole word of data.
-    pub fn relocs_of(&self, section: usize) -> Vec<Reloc> {
-        let applies = |table: &&Section| {
-            matches!(table.kind, crate::SectionType::REL | crate::SectionType::RELA)
-                && table.info as usize == section
-        };
-        let mut all = Vec::new();
-        for table in self.sections.iter().filter(applies) {
-            let mut relocs = crate::read::relocs(table);
-            let whole_word = |reloc: &&mut Reloc| {
-                table.kind == crate::SectionType::REL
-                    && matches!(reloc.kind, crate::RelocType::DATA_64 | crate::RelocType::G64)
-            };
-            for reloc in relocs.iter_mut().filter(whole_word) {
-                let place =
-                    self.sections.get(section).and_then(|home| home.bytes.get(reloc.offset as usize..));
-                if let Some(word) = place.and_then(|place| place.first_chunk()) {
-                    reloc.addend = i64::from_le_bytes(*word);
-                }
-            }
-            all.extend(relocs);
-        }
-        all
-    }
-
     /// The first section of the name, with its index.
     pub fn section(&self, name: &str) -> Option<(usize, &Section<'a>)> {
         self.sections.iter().enumerate().find(|(_, section)| section.name == name)

@@ -76,6 +76,37 @@ pub fn elf_sections(data: &[u8]) -> Result<Vec<(String, &[u8])>, ReadError> {
     Ok(sections)
 }
 
+impl<'a> raw::File<'a> {
+    /// Reads the tables.
+    pub fn read(data: &'a [u8]) -> Result<raw::File<'a>, ReadError> {
+        raw_file(data)
+    }
+
+    /// The relocations of a section, in the order of the file. What rows without a field for it add is in the place
+    /// that they fill, and read from there if that is a whole word of data.
+    pub fn relocs_of(&self, section: usize) -> Vec<Reloc> {
+        let applies = |table: &&raw::Section| {
+            matches!(table.kind, SectionType::REL | SectionType::RELA) && table.info as usize == section
+        };
+        let mut all = Vec::new();
+        for table in self.sections.iter().filter(applies) {
+            let mut relocs = relocs(table);
+            let whole_word = |reloc: &&mut Reloc| {
+                table.kind == SectionType::REL && matches!(reloc.kind, RelocType::DATA_64 | RelocType::G64)
+            };
+            for reloc in relocs.iter_mut().filter(whole_word) {
+                let place =
+                    self.sections.get(section).and_then(|home| home.bytes.get(reloc.offset as usize..));
+                if let Some(word) = place.and_then(|place| place.first_chunk()) {
+                    reloc.addend = i64::from_le_bytes(*word);
+                }
+            }
+            all.extend(relocs);
+        }
+        all
+    }
+}
+
 /// The tables of a cubin.
 pub fn raw_file(data: &[u8]) -> Result<raw::File<'_>, ReadError> {
     let raw = RawHeader::read(data)?;

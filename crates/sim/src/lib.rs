@@ -38,6 +38,7 @@ pub use memory::texture;
 use ptx::{Launch, Statistics};
 
 mod barriers;
+mod coalescing;
 mod descriptor;
 mod fault;
 pub mod generate;

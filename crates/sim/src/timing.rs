@@ -17,12 +17,11 @@
 //! | what is known of an instruction, and why does a warp stall? | [`code`] |
 //! | when does it issue? | [`sm`] |
 //! | caches of instructions | [`fetch`] |
-//! | sectors and bank conflicts | [`access`] |
+//! | sectors and bank conflicts | [`coalescing`](crate::coalescing) |
 //! | caches of data, the L2, memory | [`memory`] |
 //! | blocks of an SM | [`occupancy`] |
 //! | lines of source | [`lines`] |
 
-pub(crate) mod access;
 mod code;
 mod fetch;
 pub mod lines;
@@ -37,10 +36,10 @@ pub use code::{Pipe, Reason};
 pub use memory::Traffic;
 pub use sm::{CORES, Count};
 
+use crate::coalescing::SECTOR;
 use crate::ptx::Launch;
 use crate::sass::trace::{BlockTrace, Extra};
 use crate::sass::{Fault, Machine};
-use access::SECTOR;
 use code::Info;
 use memory::{Memory, Sharing};
 use occupancy::Occupancy;

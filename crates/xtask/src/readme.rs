@@ -19,7 +19,7 @@ use Entry::{Run, Skip};
 const BLOCKS: &[(&str, Entry)] = &[
     ("cargo install --locked --path crates/cli", Run(0)),
     ("sassafras -arch=sm_90 examples/saxpy.ptx -o saxpy.cubin", Run(0)),
-    ("sassafras -arch=sm_90 --diagnostics=rich examples/mistakes.ptx", Run(255)),
+    ("sassafras -arch=sm_90 --diagnostics=rich examples/messages/mistakes.ptx", Run(255)),
     ("sassafras doctor", Run(0)),
     (
         "rustup target add x86_64-unknown-linux-musl",
@@ -29,7 +29,10 @@ const BLOCKS: &[(&str, Entry)] = &[
         "cargo xtask setup && cargo xtask test",
         Skip("it is what runs this; and `setup` is where its tools come from"),
     ),
-    ("sassafras disasm saxpy.cubin --life      # listing with control codes, labels, live registers", Run(0)),
+    (
+        "sassafras explain examples/saxpy.ptx -o saxpy.html   # a page: PTX, passes, SASS, timeline, occupancy",
+        Run(0),
+    ),
 ];
 
 pub fn run() -> Result<()> {

@@ -11,12 +11,12 @@
 use super::POISON;
 use super::cluster::Common;
 use super::warp::ordering::put;
+use crate::coalescing;
 use crate::mbarrier::Mbarrier;
 use crate::memory::weak::{At, Strength, Who};
 use crate::memory::{self, Global, RANK_SHIFT, Space, rank_and_offset};
 use crate::ptx::FaultKind;
 use crate::ptx::program::AtomicFunction;
-use crate::timing::access;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -168,7 +168,7 @@ impl Common {
                 _ => None,
             };
             if let Some((address, from)) = global {
-                access::merge(&mut lines, &access::run(address, piece.bytes as u64));
+                coalescing::merge(&mut lines, &coalescing::run(address, piece.bytes as u64));
                 loads |= from;
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! * A warp's records are in the order in which the simulator executed it: groups of lanes that have diverged come one
 //!   after the other, as they took turns.
-//! * An access has its places as the memory system sees them, not lane by lane: [`crate::timing::access`].
+//! * An access has its places as the memory system sees them, not lane by lane: [`crate::coalescing`].
 //! * Who waits for a barrier (of the block, of the cluster, in shared memory) names the *phase* that ended; who arrives
 //!   names the phase that it counts in. So a phase is over in time once all have come that came to it in the run.
 //! * Attempts to pass a barrier in shared memory that failed, and what lay between them and the one that passed, are
@@ -10,10 +10,10 @@
 
 use super::program::{Action, LANES, Step, lanes_of};
 use super::warp::registers::Registers;
+use crate::coalescing::{self, Line};
 use crate::memory::Space;
 use crate::memory::weak::{Scope, Strength};
 use crate::ptx::program::Lanes;
-use crate::timing::access::{self, Line};
 use std::collections::BTreeMap;
 
 /// An instruction that a warp executed.
@@ -181,7 +181,7 @@ impl Tracer {
             self.arrived.push(phase);
         }
         let (all, sum, _) = self.bulk.get_or_insert((Vec::new(), 0, loads));
-        access::merge(all, &lines);
+        coalescing::merge(all, &lines);
         *sum += bytes;
     }
 
@@ -276,25 +276,25 @@ impl Tracer {
             return None;
         }
         if let [(_, to), (_, from)] = &addresses[..] {
-            let lines = access::lines(bytes, mask, from).into();
-            return Some(Extra::Copy { lines, passes: access::passes(bytes, mask, to) });
+            let lines = coalescing::lines(bytes, mask, from).into();
+            return Some(Extra::Copy { lines, passes: coalescing::passes(bytes, mask, to) });
         }
         let (asked, lanes) = addresses.first()?;
         let first = mask.trailing_zeros() as usize % LANES;
         let (space, _) = asked.locate(lanes[first]);
-        let same = access::same(mask, lanes);
+        let same = coalescing::same(mask, lanes);
         Some(match space {
             Space::Shared | Space::Cluster => {
-                let least = (mask.count_ones() * u32::from(bytes)).div_ceil(access::LINE as u32) as u8;
-                Extra::Shared { passes: access::passes(bytes, mask, lanes), least, same }
+                let least = (mask.count_ones() * u32::from(bytes)).div_ceil(coalescing::LINE as u32) as u8;
+                Extra::Shared { passes: coalescing::passes(bytes, mask, lanes), least, same }
             }
             Space::Local => {
                 let offset = |lane: usize| asked.locate(lanes[lane]).1;
-                let lines = access::local_lines(bytes, mask, offset).into();
+                let lines = coalescing::local_lines(bytes, mask, offset).into();
                 Extra::Global { lines, strong, same }
             }
-            Space::Const | Space::Param => Extra::Constants { places: access::distinct(mask, lanes) },
-            _ => Extra::Global { lines: access::lines(bytes, mask, lanes).into(), strong, same },
+            Space::Const | Space::Param => Extra::Constants { places: coalescing::distinct(mask, lanes) },
+            _ => Extra::Global { lines: coalescing::lines(bytes, mask, lanes).into(), strong, same },
         })
     }
 }

@@ -390,7 +390,7 @@ fn wgmma(columns: f64, rows_in_memory: bool, p: &Parameters) -> u64 {
     const ROWS: f64 = 64.0;
     const BYTES: f64 = 32.0;
     let bytes = BYTES * (columns + if rows_in_memory { ROWS } else { 0.0 });
-    let reading = bytes / (super::access::LINE as f64 * p.shared_passes_per_cycle);
+    let reading = bytes / (crate::coalescing::LINE as f64 * p.shared_passes_per_cycle);
     (columns / p.wgmma_columns_per_cycle).max(reading).ceil() as u64
 }
 

@@ -4,8 +4,8 @@
 //! contention shows as time, in the order of issue. What the other SMs have brought to the L2 is estimated
 //! ([`Sharing`]).
 
-use super::access::{LINE, Line, SECTOR};
 use super::parameters::Parameters;
+use crate::coalescing::{LINE, Line, SECTOR};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes and accesses of each level.

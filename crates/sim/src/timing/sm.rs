@@ -9,11 +9,11 @@
 //! * Each cycle of a warp counts for one reason, at the instruction that it could not issue; waiting at a barrier, a
 //!   fence or asleep at that instruction itself.
 
-use super::access::{LINE, SECTOR};
 use super::code::{Access, Effect, Info, Pipe, Reason};
 use super::fetch::Fetch;
 use super::memory::{Memory, Request};
 use super::parameters::Parameters;
+use crate::coalescing::{LINE, SECTOR};
 use crate::sass::trace::{BlockTrace, Extra, Phase, Record, WarpTrace};
 use sass::SCOREBOARDS;
 use std::collections::VecDeque;
@@ -637,7 +637,7 @@ impl<'c> Sm<'c> {
     }
 
     /// Cycles that lines keep the load and store units busy.
-    fn busy(&self, lines: &[super::access::Line]) -> u64 {
+    fn busy(&self, lines: &[crate::coalescing::Line]) -> u64 {
         let sectors: u32 = lines.iter().map(|line| line.sectors.count_ones()).sum();
         let tags = (lines.len() as f64 / self.p.tags_per_cycle).ceil();
         let data = (f64::from(sectors) * SECTOR as f64 / self.p.l1_bytes_per_cycle).ceil();
@@ -684,7 +684,7 @@ impl<'c> Sm<'c> {
         (time + read + busy.max(1) - 1, there, Reason::LongScoreboard)
     }
 
-    fn count_sectors(&mut self, record: Record, lines: &[super::access::Line]) {
+    fn count_sectors(&mut self, record: Record, lines: &[crate::coalescing::Line]) {
         let sectors: u32 = lines.iter().map(|line| line.sectors.count_ones()).sum();
         self.counts.instructions[record.pc as usize].sectors += u64::from(sectors);
     }

@@ -1,10 +1,10 @@
 //! Code made by hand, with cycles that follow from its control codes alone.
 
-use super::access::Line;
 use super::code::{Info, Pipe, Reason, infos};
 use super::memory::{Memory, Sharing};
 use super::parameters::Parameters;
 use super::sm::{Counts, Sm};
+use crate::coalescing::Line;
 use crate::sass::decode::step;
 use crate::sass::trace::{BlockTrace, Extra, Phase, Record, WarpTrace};
 use sass::{Isa, parse_at};

@@ -82,7 +82,7 @@ mod tests {
             text.contains("\"pkg:cargo/rustc-hash@") && text.contains("\"pkg:cargo/sassafras-ptx@0.1.0\"")
         );
         // What tests and tasks alone need is no part.
-        assert!(!text.contains("pkg:cargo/lexopt@") && !text.contains("pkg:cargo/pyo3@"));
+        assert!(!text.contains("pkg:cargo/proptest@") && !text.contains("pkg:cargo/pyo3@"));
         let parts: Vec<&str> = text.split("\"bom-ref\"").skip(1).collect();
         let without: Vec<&&str> =
             parts.iter().filter(|p| !p.contains("sassafras") && !p.contains("SHA-256")).collect();

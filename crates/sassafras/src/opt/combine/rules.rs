@@ -30,6 +30,7 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::IADD3), subtract_product),
     (Op::Machine(sass::Op::IADD3), lea),
     (Op::Machine(sass::Op::IADD3), reassociate_add),
+    (Op::Machine(sass::Op::LEA), lea_of_constant),
     (Op::Machine(sass::Op::IMAD), mul_by_one),
     (Op::Machine(sass::Op::IMAD), products::wide),
     (Op::Machine(sass::Op::IMAD), products::middle_word),
@@ -508,6 +509,18 @@ fn lea(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         }
     }
     None
+}
+
+/// A shifted constant is a constant: `LEA 3, x, 2` is `x + 12`, and the offset of an access.
+fn lea_of_constant(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([], [index, base, Arg::Imm(n @ 0..32)], [_]) =
+        (&data.modifiers[..], &data.args[..], &data.results[..])
+    else {
+        return None;
+    };
+    let shifted = c.known_word(index)?.wrapping_shl(*n as u32);
+    plain(base)?;
+    c.legal(data, sass::Op::IADD3, &[], &[*base, Arg::Imm(i64::from(shifted as i32)), RZ])
 }
 
 /// `(a + b) + x` is one `IADD3`; constants are added up.
