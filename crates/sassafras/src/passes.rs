@@ -867,7 +867,7 @@ impl Driver<'_, '_> {
 }
 
 /// The phases that a book on ptxas names, with the pass here that does the same, or why there is none.
-const PHASES: &str = include_str!("phases.txt");
+const PHASES: &str = include_str!("driver/phases.txt");
 
 /// `NAME: PASS, ...` or `NAME - reason`
 fn phases() -> impl Iterator<Item = (&'static str, &'static str)> {
