@@ -14,8 +14,10 @@ pub fn man(words: &[String], tools: &[Tool]) -> Result<String, String> {
     match words {
         [] => Ok(compiler(tools)),
         [name] => {
-            let tool = tools.iter().find(|tool| tool.name == name);
-            tool.map(command).ok_or(format!("no command '{name}'\n{USAGE}"))
+            let own = tools.iter().map(|tool| (tool.name, tool.about, tool.usage));
+            let of_toolkit = binutils::TOOLS.iter().map(|tool| (tool.name, tool.about, tool.usage));
+            let known = own.chain(of_toolkit).find(|(known, ..)| known == name);
+            known.map(command).ok_or(format!("no command '{name}'\n{USAGE}"))
         }
         _ => Err(format!("one command at a time\n{USAGE}")),
     }
@@ -72,10 +74,10 @@ fn option(page: &mut String, row: &Row) {
 }
 
 /// The page of a command is what `--help` says, as it stands.
-fn command(tool: &Tool) -> String {
-    let mut page = head(&format!("sassafras-{}", tool.name), tool.about);
+fn command((name, about, usage): (&str, &str, &str)) -> String {
+    let mut page = head(&format!("sassafras-{name}"), about);
     page += ".SH DESCRIPTION\n.nf\n";
-    for line in tool.usage.lines() {
+    for line in usage.lines() {
         page += &roff(line);
         page.push('\n');
     }
@@ -107,7 +109,7 @@ mod tests {
             assert!(page.contains(&format!("--{}", row.long)), "--{}\n{page}", row.long);
         }
         for tool in TOOLS {
-            let page = shown(&command(tool));
+            let page = shown(&command((tool.name, tool.about, tool.usage)));
             let has = |word: &&str| page.contains(*word);
             let lost: Vec<&str> = tool.usage.split_whitespace().filter(|word| !has(word)).collect();
             assert!(lost.is_empty(), "{}: {lost:?}\n{page}", tool.name);

@@ -185,4 +185,12 @@ mod tests {
         let names: Vec<&str> = super::TOOLS.iter().map(|tool| tool.name).collect();
         assert_eq!(names, crate::tool::NAMES);
     }
+
+    #[test]
+    fn every_command_has_a_manual_page() {
+        for name in super::list().lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()) {
+            let page = crate::manual::man(&[name.to_string()], super::TOOLS);
+            assert!(page.is_ok_and(|page| page.starts_with(".TH SASSAFRAS-")), "{name}");
+        }
+    }
 }
