@@ -39,7 +39,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             function.blocks.keys().map(|b| weights[b.index()] * function.blocks[b].insts.len() as u64);
         insts.sum()
     };
-    let original = function.clone();
+    let mut original = None;
     let (mut cost, mut changed) = (0, false);
     for _ in 0..context.tuning.remat_rounds {
         let mut plan = Plan::new(function, &excess, context);
@@ -49,6 +49,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             break;
         }
         cost += more;
+        // A part of the way to a higher occupancy is worth nothing, one to the limit is.
+        if !goal.is_limit && original.is_none() {
+            original = Some(function.clone());
+        }
         changed |= apply(function, selected, context);
         context.analyses.invalidate(Change::Instructions.when(changed));
         excess = goal.excess(function, context);
@@ -56,7 +60,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             return Ok(Change::Instructions.when(changed));
         }
     }
-    if !goal.is_limit && changed {
+    if let Some(original) = original {
         *function = original;
         context.analyses.invalidate(Change::Instructions);
         changed = false;
