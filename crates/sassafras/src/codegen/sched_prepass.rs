@@ -31,7 +31,7 @@ use dep_graph::{DepGraph, LatencyTable};
 use min_pressure::Anchors;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
-use ori::{Block, Cfg, Change, Divergence, File, Function, Inst, Op, Pseudo, Value};
+use ori::{Analyses, Block, Cfg, Change, File, Function, Inst, Op, Pseudo, Value};
 use pressure_profile::PressureProfile;
 use sass::model::Unit;
 use std::cell::LazyCell;
@@ -50,7 +50,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         block_limits: BlockLimits::new(function, &cfg, &limits),
         limits,
         live_through: live_through::words(function, &loops, &live),
-        convergent: convergent_blocks(function, &cfg),
+        convergent: convergent_blocks(function, &cfg, &mut context.analyses),
         calls: function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call)),
         window_size: context.tuning.sched_window.max(1) as usize,
         cfg: &cfg,
@@ -114,13 +114,17 @@ impl Prepass<'_> {
     }
 }
 
-/// By block: does the warp run it convergently? Computed only where a function has `ELECT`; else none is said to.
-fn convergent_blocks(function: &Function, cfg: &Cfg) -> Vec<bool> {
-    let elects = |i: Inst| function.insts[i].op == Op::Machine(sass::Op::ELECT);
-    if !function.insts.keys().any(elects) {
+/// By block: does the warp run it convergently? Computed only where a block has two collectives, which could change
+/// places there; else none is said to.
+fn convergent_blocks(function: &Function, cfg: &Cfg, analyses: &mut Analyses) -> Vec<bool> {
+    let has_two = |block: &Block| {
+        let insts = function.blocks[*block].insts.iter();
+        insts.filter(|i| dep_graph::is_register_collective(&function.insts[**i])).nth(1).is_some()
+    };
+    if !cfg.order.iter().any(has_two) {
         return vec![false; function.blocks.len()];
     }
-    let divergence = Divergence::new(function, cfg);
+    let divergence = analyses.divergence(function);
     function.blocks.keys().map(|b| !divergence.is_divergent(b)).collect()
 }
 

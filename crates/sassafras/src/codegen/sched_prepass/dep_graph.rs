@@ -2,7 +2,8 @@
 //!
 //! * Data dependences: a value is used after it is defined.
 //! * Memory dependences, acquire and release, convergence and scheduling barriers: what `analysis/effects.rs` says
-//!   ([`Effects::stay_in_order`]).
+//!   ([`Effects::stay_in_order`]). Where the warp runs a block together, shuffles and votes keep no order among each
+//!   other: chains of them overlap.
 //! * Fences: wgmma, their arrivals and waits order accesses to their registers. Other instructions pass them, and so run
 //!   while wgmma are outstanding.
 //! * Coalescing: the next value of a block parameter, or a word of it, is defined after the uses of the parameter, or of
@@ -101,7 +102,7 @@ impl DepGraph {
                 return Effects::NONE;
             }
             let effects = Effects::of(data);
-            match convergent && is_vote(data) && effects.motion == Motion::Free {
+            match convergent && is_register_collective(data) && effects.motion == Motion::Free {
                 true => Effects { convergence: Convergence::Matrix, ..effects },
                 false => effects,
             }
@@ -508,9 +509,11 @@ fn is_arrival(data: &InstData) -> bool {
 /// Cycles from an arrival to the first wgmma, and from a write of what wgmma read to the arrival.
 const ARRIVAL_LATENCY: u32 = issue::WGMMA_ARRIVAL as u32;
 
-/// Does it exchange predicates among the active threads, and nothing else?
-fn is_vote(data: &InstData) -> bool {
-    matches!(data.op, Op::Machine(sass::Op::ELECT | sass::Op::VOTE | sass::Op::VOTEU))
+/// Do the threads of a warp exchange registers in it, and nothing else? Where they run it together, it reads and writes
+/// registers as any other operation does.
+pub fn is_register_collective(data: &InstData) -> bool {
+    use sass::Op::{CREDUX, ELECT, MATCH, REDUX, SHFL, VOTE, VOTEU};
+    matches!(data.op, Op::Machine(ELECT | VOTE | VOTEU | SHFL | MATCH | REDUX | CREDUX))
 }
 
 /// Does it run on the uniform datapath, or move a word there?
