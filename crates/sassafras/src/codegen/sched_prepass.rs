@@ -132,7 +132,8 @@ fn convergent_blocks(function: &Function, cfg: &Cfg, analyses: &mut Analyses) ->
 /// they are defined in the order in which lowering made them.
 fn defines_uniform(function: &Function, block: Block) -> bool {
     let uniform = |v: &Value| function.values[*v].file == File::UR;
-    let constant = |op: Op| matches!(op, Op::Machine(sass::Op::ULDC | sass::Op::LDCU));
+    use sass::Op::{LDCU, ULDC, UMOV};
+    let constant = |op: Op| matches!(op, Op::Machine(ULDC | LDCU | UMOV) | Op::Pseudo(Pseudo::Pack));
     let insts = function.blocks[block].insts.iter().map(|i| &function.insts[*i]);
     insts.filter(|data| !constant(data.op)).any(|data| data.results.iter().any(uniform))
 }

@@ -12,12 +12,20 @@
 //!
 //! Operands stay words of the bank; those of the chosen words are emitted as uniform registers
 //! (`codegen/legalize.rs`), the others are loaded there. Words are chosen by their number of uses, those in loops first.
-//! Not in functions that call or are called: the convention preserves no uniform registers. Linear in the code.
+//!
+//! The calling convention preserves no uniform registers. Functions that call or are called load a word in each block
+//! that reads it, and again after a call:
+//!
+//! ```text
+//! v2 = IADD3 v1, c[0x0][0x218], RZ   ==>    v3:UR = ULDC c[0x0][0x218]; v2 = IADD3 v1, v3, RZ
+//! ```
+//!
+//! Linear in the code.
 
 use crate::codegen::legalize;
 use crate::context::{Context, PassResult};
-use ori::{Arg, Change, File, Function, Op, Pseudo};
-use rustc_hash::FxHashSet;
+use ori::{Arg, Block, Change, File, Function, InstData, Op, Pseudo, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -25,8 +33,13 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let target = context.machine;
     let calls = |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::Entry));
     let mut insts = function.insts.keys().map(|i| &function.insts[i]);
-    if target.constant_operands || !target.uniform_registers || insts.any(|data| calls(data.op)) {
+    if target.constant_operands || !target.uniform_registers {
         return Ok(Change::Nothing);
+    }
+    if insts.any(|data| calls(data.op)) {
+        let blocks: Vec<Block> = function.blocks.keys().collect();
+        let changed = blocks.into_iter().filter(|b| load_in_block(function, *b, context)).count() > 0;
+        return Ok(Change::Instructions.when(changed));
     }
     let weights = weights(function, context);
     if weights.is_empty() {
@@ -43,6 +56,42 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     offsets.sort_unstable();
     function.uniform_constants = assign(&offsets, &free);
     Ok(Change::Instructions)
+}
+
+/// Loads the words that a block reads at their first use there, and at the first after each call. Returns whether there
+/// are any.
+fn load_in_block(function: &mut Function, block: Block, context: &mut Context) -> bool {
+    let load = context.machine.uniform_constant_load();
+    let mut loaded: FxHashMap<u32, Value> = FxHashMap::default();
+    let mut changed = false;
+    let mut out = Vec::new();
+    for inst in std::mem::take(&mut function.blocks[block].insts) {
+        let data = &function.insts[inst];
+        if legalize::takes_uniform_constants(function, context.machine, data) {
+            for at in 0..data.args.len() {
+                let Arg::Const { bank: 0, offset } = function.insts[inst].args[at] else { continue };
+                let room = loaded.len() < context.tuning.uniform_constants as usize;
+                if !loaded.contains_key(&offset) && (!room || !context.fuel.burn()) {
+                    continue;
+                }
+                let value = *loaded.entry(offset).or_insert_with(|| {
+                    let value = function.value(File::UR, 1);
+                    let args = [Arg::Const { bank: 0, offset }];
+                    let at = function.insts[inst].at;
+                    let data = InstData { at, ..InstData::new(Op::Machine(load), &[value], &args) };
+                    out.push(function.insts.push(data));
+                    value
+                });
+                function.insts[inst].args[at] = value.into();
+                changed = true;
+            }
+        } else if data.op == Op::Pseudo(Pseudo::Call) {
+            loaded.clear();
+        }
+        out.push(inst);
+    }
+    function.blocks[block].insts = out;
+    changed
 }
 
 /// The words of bank 0 that are operands where a uniform register may be, with the number of their uses.
