@@ -14,8 +14,8 @@
 //! correct code ask for fuel first (`--fuel`), so that a wrong one is found by bisection.
 
 use crate::codegen::{
-    convergence_barriers, critical_edges, early_copies, legalize, pack_words, remat_uniform, sched_prepass,
-    uniform_constants, wgmma_tuples, yield_insertion,
+    convergence_barriers, critical_edges, early_copies, legalize, pack_words, remat_predicates,
+    remat_uniform, sched_prepass, uniform_constants, wgmma_tuples, yield_insertion,
 };
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
@@ -384,6 +384,17 @@ const PIPELINE: &[Step] = &[
     ),
     Once(
         ori(
+            "remat-predicates",
+            1,
+            "comparisons are repeated where more predicates are live than there are registers",
+            remat_predicates::run,
+        )
+        .needs(&[Ssa, Convergence])
+        .invalidates(&[Legal]),
+    ),
+    IfChanged(&[DCE.invalidates(&[])]),
+    Once(
+        ori(
             "uniform-constants",
             1,
             "words of constant bank 0 that arithmetic reads are held in uniform registers",
@@ -559,6 +570,8 @@ const ORDER: &[(&str, &str, &str)] = &[
     ),
     ("convergence-barriers", "critical-edges", "regions add blocks and edges"),
     ("convergence-barriers", "legalize", "regions add instructions"),
+    ("remat-predicates", "uniform-constants", "words of the constant bank are live everywhere"),
+    ("remat-predicates", "sched-prepass", "repeated comparisons are scheduled"),
     ("legalize", "remat-uniform", "constants that got uniform registers are rematerialized, too"),
     ("legalize", "remat", "what legalization puts into registers counts"),
     ("remat", "remat-uniform", "uniform operands of what is computed again are live there"),

@@ -5,6 +5,7 @@ pub mod critical_edges;
 pub mod early_copies;
 pub mod legalize;
 pub mod pack_words;
+pub mod remat_predicates;
 pub mod remat_uniform;
 pub mod sched_prepass;
 pub mod uniform_constants;

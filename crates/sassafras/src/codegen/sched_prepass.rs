@@ -637,9 +637,12 @@ impl<'a> ListScheduler<'a> {
             let is_early = || used_late || 2 * height < highest.max(self.remaining);
             let early = self.pressure.exceeds_budget(&delta) && is_early();
             let excess = if early { excess.max(1) } else { excess };
-            // Where registers are short, the most urgent instruction gets them, even if it stalls.
-            let stall = if excess > 0 { 0 } else { stall };
-            (excess, early, stall, Reverse(height), node)
+            // Where registers are short, the most urgent instruction gets them, even if it stalls. Urgent is what many
+            // others wait for: leaves with a great height only because their unit is busy keep their results for long.
+            match excess {
+                0 => (excess, early, stall, Reverse(height), node),
+                _ => (excess, early, 0, Reverse(self.graph.path[node]), node),
+            }
         };
         let mut best = None;
         for (index, &node) in self.ready.iter().enumerate() {

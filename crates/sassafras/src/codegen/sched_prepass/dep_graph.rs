@@ -74,6 +74,8 @@ pub struct DepGraph {
     pub insts: Vec<Inst>,
     /// The priority of each node: cycles from its issue to the end of the window.
     pub height: Vec<u32>,
+    /// Cycles of the longest path from each node to the end, if the units were always free.
+    pub path: Vec<u32>,
     /// The issue pipe of each machine instruction, and for how many cycles it is busy.
     pub pipe: Vec<Option<Unit>>,
     pub busy: Vec<u32>,
@@ -111,6 +113,7 @@ impl DepGraph {
         let mut graph = DepGraph {
             insts: insts.to_vec(),
             height: vec![0; insts.len()],
+            path: Vec::new(),
             pipe: issue.iter().map(|p| p.unit.map(pipe)).collect(),
             busy: issue.iter().map(|p| p.busy).collect(),
             is_fence: effects.iter().map(|effects| effects.motion == Motion::Wgmma).collect(),
@@ -321,6 +324,11 @@ impl DepGraph {
     /// unit with one use are last ([`DepGraph::sibling_counts`]), then the original order decides.
     fn compute_heights(&mut self, function: &Function, block: Block, latencies: &LatencyTable) {
         self.init_heights(function, block, latencies);
+        self.path = self.height.clone();
+        for node in (0..self.insts.len()).rev() {
+            let after = self.succs[node].iter().map(|(to, latency)| self.path[*to] + latency).max();
+            self.path[node] = self.path[node].max(after.unwrap_or(0));
+        }
         let depth = self.depths();
         let preds = self.preds();
         let siblings = self.sibling_counts(&preds);
