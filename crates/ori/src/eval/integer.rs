@@ -402,12 +402,10 @@ pub fn vabsdiff(call: &mut Call) -> Option<Results> {
     Some(Results::word(int.sad(a?, b?, c?) as u32))
 }
 
-/// Differences of four bytes, added up with `c`. Without `.ACC` the meaning is not known.
+/// Distances of four bytes; with `.ACC` their sum with `c`. Without it `c` has no part: ptxas gives the instruction the
+/// last operand of `vabsdiff4`, which a full mask doesn't read.
 pub fn vabsdiff4(call: &mut Call) -> Option<Results> {
     let signed = !call.has(M::U8);
-    if !call.has(M::ACC) {
-        return None;
-    }
     call.count_is(3..=3)?;
     let (a_select, b_select) = video::Simd::default_selectors(4);
     let how = video::Simd {
@@ -419,7 +417,7 @@ pub fn vabsdiff4(call: &mut Call) -> Option<Results> {
         b_signed: signed,
         signed,
         saturate: false,
-        accumulate: true,
+        accumulate: call.has(M::ACC),
         mask: 15,
     };
     Some(Results::word(video::simd(how, call.plain(0)?, call.plain(1)?, call.plain(2)?)))

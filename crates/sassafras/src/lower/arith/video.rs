@@ -372,16 +372,20 @@ impl<'a> Lower<'_, 'a> {
         let operation = Operation::of(ins)?;
         let (saturate, add) = (ins.flag("sat"), ins.flag("add"));
         let plain = [to, a, b].iter().all(|operand| self.lane_selector(operand).is_none());
-        let unsigned = !a_type.is_signed() && !b_type.is_signed();
+        // Distances of bytes fit into unsigned ones.
+        let fits = !saturate || !signed;
         if matches!(operation, Operation::Distance)
             && lanes == 4
             && plain
-            && unsigned
-            && add
+            && a_type.is_signed() == b_type.is_signed()
+            && (add || fits)
             && self.has(Op::VABSDIFF4)
         {
-            let sum = self.emit(Op::VABSDIFF4, &[M::U8, M::ACC], 1, &[words[0], words[1], c]);
-            return self.set(to, sum);
+            let ty = (!a_type.is_signed()).then_some(M::U8);
+            let modifiers: Vec<M> = ty.into_iter().chain(add.then_some(M::ACC)).collect();
+            let c = if add { c } else { RZ };
+            let distances = self.emit(Op::VABSDIFF4, &modifiers, 1, &[words[0], words[1], c]);
+            return self.set(to, distances);
         }
         let mut result = c;
         for i in mask {
