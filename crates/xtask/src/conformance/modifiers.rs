@@ -4,12 +4,12 @@
 //! such changes onto the operands of machine instructions; what it then makes at -O0, -O1 and -O3, run in the simulator,
 //! must leave the memory that the interpreter leaves for the PTX.
 //!
-//! `--gpu` runs the code on this machine's GPU in place of the simulator. `--bundle DIR` writes the modules as PTX with our cubins and ptxas's, and a manifest for a tool that runs the
-//! kernels of several cubins on a GPU and compares what they leave. Without ptxas that is an error, unless `--ours-only`
-//! says so.
+//! `--gpu` runs the code on this machine's GPU in place of the simulator. `--bundle DIR` writes the modules as PTX with
+//! our cubins and ptxas's, and a manifest for a tool that runs the kernels of several cubins on a GPU and compares what
+//! they leave. Without ptxas that is an error, unless `--ours-only` says so.
 //!
-//! Memory is well defined: a float that a change of signs gets is no NaN (PTX leaves the sign of the result open), and
-//! where a result is NaN, its one pattern is stored.
+//! Memory is well defined: a float that a change of signs gets is no NaN (PTX leaves the sign of the result open), where
+//! a result is NaN, its one pattern is stored, and the metadata of a sparse matrix names two elements in order.
 
 mod memory;
 mod on_gpu;

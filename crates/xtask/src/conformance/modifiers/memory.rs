@@ -113,13 +113,18 @@ pub fn address(operand: &str) -> Option<&str> {
 pub fn load_address(out: &mut String, register: &str, change: &str) {
     writeln!(out, "mov.b64 {register}, %rd95;").ok();
     if !change.is_empty() {
-        writeln!(
-            out,
-            "{change} mov.u64 %rd96, hidden; mad.wide.u32 %rd96, %me, 8, %rd96;\n\
-             st.volatile.global.b64 [%rd96], {register}; ld.volatile.global.b64 {register}, [%rd96];"
-        )
-        .ok();
+        change_and_hide(out, register, change, 64);
     }
+}
+
+/// What a change makes of a register, of which the compiler doesn't know what it was.
+pub fn change_and_hide(out: &mut String, register: &str, change: &str, bits: u32) {
+    writeln!(
+        out,
+        "{change} mov.u64 %rd96, hidden; mad.wide.u32 %rd96, %me, 8, %rd96;\n\
+         st.volatile.global.b{bits} [%rd96], {register}; ld.volatile.global.b{bits} {register}, [%rd96];"
+    )
+    .ok();
 }
 
 #[cfg(test)]

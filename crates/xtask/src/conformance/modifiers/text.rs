@@ -131,6 +131,10 @@ fn mask_before(change: &str) -> Option<u32> {
     MASKS.iter().find(|(text, _)| *text == change).map(|(_, mask)| *mask)
 }
 
+/// Changes of a sparse matrix's metadata. They undo themselves, and stand before the word that is loaded, too.
+const METADATA_CHANGES: [&str; 4] =
+    ["neg.s32 X, X;", "not.b32 X, X;", "xor.b32 X, X, 0x80000000;", "xor.b32 X, X, 0x80008000;"];
+
 /// Instructions that don't only compute, that end a kernel, or whose operands are addresses. Accesses that have an
 /// [`Area`] are tried nevertheless.
 const NOT_COMPUTING: [&str; 44] = [
@@ -288,6 +292,12 @@ fn has_member_mask(opcode: &str) -> bool {
     ["shfl", "vote", "match"].contains(&mnemonic) && opcode.contains(".sync")
 }
 
+/// Is the operand the metadata of a sparse matrix? It must name two different elements of four, the lower one first, or
+/// the product is undefined.
+fn is_metadata(opcode: &str, place: usize) -> bool {
+    opcode.starts_with("mma.sp") && place == 4
+}
+
 /// Does the instruction write no register?
 fn writes_nothing(opcode: &str) -> bool {
     ["st", "red"].contains(&opcode.split('.').next().unwrap_or(opcode))
@@ -333,14 +343,16 @@ pub fn cases(form: &str) -> Vec<Case> {
         // One register stands for all of a vector.
         let changed = read.first().and_then(|register| bits(register));
         let is_mask = has_member_mask(opcode) && place + 1 == named.len();
+        let is_metadata = is_metadata(opcode, place);
         let is_address = area.is_some() && memory::address(&operands[place]).is_some();
         let fits = |change: &&Change| {
             Some(change.bits) == changed
                 && (!is_mask || mask_before(change.text).is_some())
+                && (!is_metadata || METADATA_CHANGES.contains(&change.text))
                 && (!is_address || INVOLUTIONS.contains(&change.text))
         };
         cases.extend(CHANGES.iter().filter(fits).map(|change| case(Some(at), change)));
-        fitting.extend(changed.filter(|_| !is_mask && !is_address));
+        fitting.extend(changed.filter(|_| !is_mask && !is_metadata && !is_address));
         at += read.len();
     }
     let several = |change: &&Change| fitting.iter().filter(|bits| **bits == change.bits).count() > 1;
@@ -389,18 +401,21 @@ impl Case {
         // Vectors have more registers than there are inputs: these come again.
         for (place, operand) in self.operands.iter().enumerate().skip(unread) {
             let is_mask = has_member_mask(&self.opcode) && place + 1 == self.operands.len();
+            let is_metadata = is_metadata(&self.opcode, place);
             let is_address = self.area.is_some() && memory::address(operand).is_some();
             let mut text = operand.clone();
             for register in case_registers(self.area, operand).unwrap_or_default() {
                 let letters = register.trim_end_matches(|c: char| c.is_ascii_digit());
                 let own = format!("{letters}{}", 40 + source);
-                let fits = !is_mask && !is_address && bits(register) == Some(self.change.bits);
+                let fits =
+                    !is_mask && !is_metadata && !is_address && bits(register) == Some(self.change.bits);
                 let is_changed = self.at.map_or(fits, |at| at == source);
                 let change = if is_changed { self.change_of(&own) } else { String::new() };
                 match () {
                     () if is_mask => {
                         load_mask(&mut out, &own, if is_changed { self.change.text } else { "" })
                     }
+                    () if is_metadata => load_metadata(&mut out, &own, number % INPUTS, &change),
                     () if is_address => memory::load_address(&mut out, &own, &change),
                     () => load(&mut out, &own, (number * 3 + source * 5) % INPUTS),
                 }
@@ -503,6 +518,21 @@ fn load_mask(out: &mut String, register: &str, change: &str) {
     let mask = mask_before(change).unwrap_or(u32::MAX);
     // The first of the edges is zero.
     writeln!(out, "ld.const.b32 {register}, [edges]; or.b32 {register}, {register}, {mask:#x};").ok();
+}
+
+/// Pairs of elements, the first two or the last two of four, which are also the first or the last of two, or the word that
+/// a change makes such pairs of.
+fn load_metadata(out: &mut String, register: &str, input: usize, change: &str) {
+    load(out, register, input);
+    writeln!(
+        out,
+        "and.b32 {register}, {register}, 0x11111111; mul.lo.u32 {register}, {register}, 10; \
+         xor.b32 {register}, {register}, 0x44444444;"
+    )
+    .ok();
+    if !change.is_empty() {
+        memory::change_and_hide(out, register, change, 32);
+    }
 }
 
 /// Another number in place of a NaN: one where the lowest bit of the exponent is not set.
