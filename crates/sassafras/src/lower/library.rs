@@ -41,10 +41,10 @@ macro_rules! routines {
     };
 }
 
-const COUNT: usize = 13;
+const COUNT: usize = 15;
 static ROUTINES: [Routine; COUNT] = routines! {
     "bits": "fns";
-    "divide": "udiv16" "urem16" "udiv32" "urem32" "udiv64" "urem64";
+    "divide": "udiv16" "urem16" "udiv32" "urem32" "udiv64" "urem64" "sdiv64" "srem64";
     "double": "div_f64" "sqrt_f64" "rsqrt_f64";
     "float": "div_f32" "sqrt_f32";
     "policy": "range_policy";
@@ -130,7 +130,7 @@ pub const WINDOW: u8 = 2;
 
 /// The routines that can be called, with the general registers that each has, its parameters and the return address
 /// among them. A test compiles them for all targets with as many.
-pub const CALLED: [(&str, u8); 9] = [
+pub const CALLED: [(&str, u8); 11] = [
     ("div_f32", 12),
     ("sqrt_f32", 12),
     ("div_f64", 16),
@@ -140,6 +140,8 @@ pub const CALLED: [(&str, u8); 9] = [
     ("rsqrt_f64", 12),
     ("udiv64", 16),
     ("urem64", 16),
+    ("sdiv64", 16),
+    ("srem64", 16),
 ];
 
 fn window_registers(name: &str) -> Option<u8> {
