@@ -159,6 +159,9 @@ impl Combine<'_> {
         if self.is_at_least(data) {
             return Some(vec![(data.results[0], 1)]);
         }
+        if let Some(holds) = self.known_comparison(data) {
+            return Some(vec![(data.results[0], holds.into())]);
+        }
         self.constants().evaluate(data)
     }
 
