@@ -123,6 +123,10 @@ tuning! {
     unroll_runtime_factor = 4, "iterations", "ptxas 13.0.88 at -O2 and up";
     /// The longest body that is unrolled where the trip count is not known.
     unroll_runtime_max_body = 18, "instructions", "ptxas 13.0.88 at -O2 and up";
+    /// The same of a body with loads of global or local memory, whose latencies overlap; memory operations count twice.
+    unroll_runtime_max_load_body = 46, "instructions", "ptxas 13.0.88: loops of 1 to 14 loads, sums and products";
+    /// By how much the limit is higher for each load of shared memory, whose latencies overlap.
+    unroll_runtime_body_per_shared_load = 5, "instructions", "ptxas 13.0.88: loops of 1 to 12 loads, sums and products";
     /// The longest exit test that is computed ahead where the trip count is not known.
     unroll_runtime_max_test = 3, "instructions", "judgment: it is copied for each iteration at a time";
     /// Bytes of loads that a thread has in flight for full bandwidth: with fewer in an iteration, loops with an unknown step are unrolled.
