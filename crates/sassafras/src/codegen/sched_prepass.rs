@@ -671,7 +671,9 @@ impl<'a> ListScheduler<'a> {
             (self.issue_cycle(node).saturating_sub(self.cycle), Reverse(self.graph.height[node]), node)
         };
         let delta = |index: usize| self.pressure.delta(self.function, self.graph.insts[self.ready[index]]);
-        let fits = |index: &usize| profile.fits(self.front, self.ready[*index], &delta(*index));
+        let fits = |index: &usize| {
+            profile.fits(self.front, self.ready[*index], &self.pressure.current, &delta(*index))
+        };
         let best = (0..self.ready.len()).min_by_key(|index| rank(*index))?;
         if fits(&best) {
             return Some(best);
