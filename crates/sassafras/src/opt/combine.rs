@@ -322,6 +322,10 @@ impl<'a> Combine<'a> {
             if self.function.values[u.value].file != File::R {
                 continue;
             }
+            // All words of a value are the value: one name for it, so that equal expressions are equal.
+            if u.part.is_some_and(|part| part.count == self.function.values[u.value].words) {
+                u.part = None;
+            }
             while let Some((value, part)) = self.operand_source(u)
                 && self.fuel.burn()
             {

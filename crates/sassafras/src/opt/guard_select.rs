@@ -14,7 +14,7 @@
 //! v4:R = SEL v3, v2, v0
 //! ```
 //!
-//! One instruction less, if nobody else uses the other value: the result takes its register. The operation takes no
+//! One instruction less, if the other value has its last use there: the result takes its register. The operation takes no
 //! longer than the select, but a guard reads its predicate 9 cycles later than an operand does (13 and 4 cycles after the
 //! comparison on sm_90), which other warps and the scheduler hide; ptxas 13.0.88 does the same. Comes after the passes
 //! that know selects. Linear in the instructions.
@@ -22,20 +22,33 @@
 use crate::analysis::effects;
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;
+use ori::liveness::LiveSet;
 use ori::{Arg, Block, Change, Function, Guard, Inst, InstData, Op, Use, Value};
 use sass::Class;
 use smallvec::smallvec;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let order: Vec<Block> = function.blocks.keys().collect();
+    let is_candidate = |i: &Inst| operands(&function.insts[*i]).is_some();
+    if !order.iter().any(|b| function.blocks[*b].insts.iter().any(is_candidate)) {
+        return Ok(Change::Nothing);
+    }
     let uses = function.use_counts(order.iter().copied());
+    let live = context.analyses.liveness(function);
     let mut defined_at: Vec<Option<(Block, usize)>> = vec![None; function.values.len()];
+    let mut last_use = vec![(Function::ENTRY, 0); function.values.len()];
     let mut changed = false;
     for block in order {
         let mut insts: Vec<Option<Inst>> = function.blocks[block].insts.iter().copied().map(Some).collect();
+        for (at, inst) in function.blocks[block].insts.iter().enumerate() {
+            function.insts[*inst].uses().for_each(|v| last_use[v.index()] = (block, at));
+        }
+        function.blocks[block].end.uses().for_each(|v| last_use[v.index()] = (block, usize::MAX));
         for at in 0..insts.len() {
             let Some(inst) = insts[at] else { continue };
-            let selects = Selects { function, uses: &uses, defined_at: &defined_at };
+            let live_out = &live.live_out[block.index()];
+            let selects =
+                Selects { function, uses: &uses, live_out, last_use: &last_use, defined_at: &defined_at };
             if let Some((from, data)) = selects.guarded(&insts, (block, at), &function.insts[inst])
                 && context.fuel.burn()
             {
@@ -54,6 +67,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 struct Selects<'a> {
     function: &'a Function,
     uses: &'a [u32],
+    /// The values that are live at the end of the block, and the last use of each value in it.
+    live_out: &'a LiveSet,
+    last_use: &'a [(Block, usize)],
     /// The places of the definitions so far.
     defined_at: &'a [Option<(Block, usize)>],
 }
@@ -74,8 +90,9 @@ impl Selects<'_> {
             |(value, other, negated)| {
                 let (_, from) = self.defined_at[value.index()].filter(|(block, _)| *block == place.0)?;
                 let data = &self.function.insts[insts[from]?];
-                let used_here = 1 + data.uses().filter(|v| *v == other).count() as u32;
-                let dies = self.uses[value.index()] == 1 && self.uses[other.index()] == used_here;
+                let dies = self.uses[value.index()] == 1
+                    && self.last_use[other.index()] == place
+                    && !self.live_out.contains(other);
                 let is_guardable = is_short(data) && data.results[..] == [value];
                 if value == other || !dies || !is_guardable || self.is_constant(insts, place.0, other) {
                     return None;
