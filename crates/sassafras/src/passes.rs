@@ -29,8 +29,8 @@ use crate::mach::{
 };
 use crate::opt::{
     atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, iv_elim, licm,
-    load_elim, mem_vectorize, narrow_iv, predicate_logic, simplify, sink, split_pairs, tail_duplicate,
-    uniform, uniform_webs, unroll,
+    load_elim, mem_vectorize, narrow_iv, opposite_compares, predicate_logic, simplify, sink, split_pairs,
+    tail_duplicate, uniform, uniform_webs, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};
@@ -343,6 +343,16 @@ const PIPELINE: &[Step] = &[
         ori("wgmma-tuples", 0, "accumulators of wgmma become register tuples", wgmma_tuples::run)
             .establishes(&[WgmmaTuples])
             .invalidates(&[NoCriticalEdges, Legal]),
+    ),
+    IfChanged(&[DCE.invalidates(&[])]),
+    Once(
+        ori(
+            "opposite-compares",
+            1,
+            "of two comparisons that are each other's opposite one goes",
+            opposite_compares::run,
+        )
+        .invalidates(&[]),
     ),
     IfChanged(&[DCE.invalidates(&[])]),
     Once(

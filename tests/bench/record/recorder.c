@@ -265,7 +265,7 @@ static void write_recording(const char *name, const struct kernel *kernel, const
                             const unsigned char *parameters) {
     static unsigned mark;
     mark++;
-    FILE *file = fopen(path_of(name), "w");
+    FILE *file = fopen(path_of("unfinished"), "w");
     if (!file) stop("cannot write ", name);
     fprintf(file, "kernel %s\ngrid %u %u %u\nblock %u %u %u\n", kernel->name, sizes[0].x, sizes[0].y, sizes[0].z,
             sizes[1].x, sizes[1].y, sizes[1].z);
@@ -285,7 +285,11 @@ static void write_recording(const char *name, const struct kernel *kernel, const
     }
     for (int i = 0; i < block_count; i++)
         if (blocks[i].mark == mark && !blocks[i].free) write_block(file, &blocks[i]);
-    fclose(file);
+    if (ferror(file) | fclose(file)) stop("cannot write ", name);
+    // A program may be killed at any time.
+    char unfinished[4096];
+    snprintf(unfinished, sizeof unfinished, "%s", path_of("unfinished"));
+    rename(unfinished, path_of(name));
 }
 
 static int is_same(dim3 a, dim3 b) { return a.x == b.x && a.y == b.y && a.z == b.z; }

@@ -1,7 +1,8 @@
 //! Legalization: every machine operation gets a form of the target for the kinds of its operands.
 //!
 //! `sass::legal` decides. A constant that no form takes as this operand is materialized in a register: as few of them as
-//! possible. On targets whose arithmetic takes no operand from a constant bank, these are loaded.
+//! possible, and each once in a block, or behind a call; where registers are short, `remat` makes more of them. On targets
+//! whose arithmetic takes no operand from a constant bank, these are loaded.
 //!
 //! ```text
 //! v2 = IADD3 4, 5, v1             v3 = MOV 4
@@ -14,6 +15,7 @@
 use crate::context::target::TargetMachine;
 use crate::context::{Context, PassError, PassResult};
 use ori::{Arg, Change, File, Function, Inst, InstData, Op, Pseudo, Value};
+use rustc_hash::FxHashMap;
 use sass::{SelectError, operands as machine};
 use smallvec::{SmallVec, smallvec};
 
@@ -26,7 +28,12 @@ fn legalize(function: &mut Function, target: &TargetMachine) -> PassResult {
     for block in function.blocks.keys() {
         let insts = std::mem::take(&mut function.blocks[block].insts);
         let mut legal = Vec::with_capacity(insts.len());
+        // Constants in registers, words and doubles. What lives across a call has to be saved for it.
+        let mut shared: FxHashMap<(Arg, bool), Value> = FxHashMap::default();
         for inst in insts {
+            if matches!(function.insts[inst].op, Op::Pseudo(Pseudo::Call | Pseudo::CallRoutine)) {
+                shared.clear();
+            }
             let is_constant = |arg: &Arg| matches!(arg, Arg::Imm(_) | Arg::Const { .. });
             if !function.insts[inst].args.iter().any(is_constant)
                 && is_legal(function, target, &function.insts[inst])
@@ -42,7 +49,9 @@ fn legalize(function: &mut Function, target: &TargetMachine) -> PassResult {
             for at in constants_to_move(function, target, &data)? {
                 let wide = is_double(&data);
                 let constant = data.args[at];
-                let value = materialize(function, constant, wide, data.at, &mut legal);
+                let value = *shared
+                    .entry((constant, wide))
+                    .or_insert_with(|| materialize(function, constant, wide, data.at, &mut legal));
                 data.args[at] = value.into();
             }
             function.insts[inst] = data;

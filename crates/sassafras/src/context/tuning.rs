@@ -71,6 +71,8 @@ tuning! {
     waterfall_conjunctions = 8, "conjunctions", "judgment: bounds the time";
     /// How far down a comparison is moved to be merged with another one: its operands are live as much longer.
     predicate_merge_distance = 48, "instructions", "judgment: saved instructions against register pressure";
+    /// How long a block keeps the ALU pipe busy before sums and moves leave it that don't come right after each other.
+    alu_share = 75, "% of the cycles of issue", "the model of `profile`, 122 launches of tests/bench: 50 and 75 are alike, at 100 kernels that other warps keep from the pipe are missed";
     /// The most words of constant bank 0 that a kernel holds in uniform registers.
     uniform_constants = 24, "registers", "judgment: of 63, the rest is for descriptors and loops";
     /// The most words of uniform webs that live from block to block.

@@ -6,8 +6,10 @@
 //! ```
 //!
 //! The ALU pipe issues every other cycle, the FMA pipe every cycle. An ALU instruction right after another one becomes a
-//! multiplication by zero or one that computes the same, if there is one; so does ptxas. Afterwards every instruction
-//! computes what it did before. One walk over the function.
+//! multiplication by zero or one that computes the same, if there is one; so does ptxas. With that a warp alone doesn't
+//! wait. Other warps want the pipes, too: while a block keeps the ALU pipe busy for longer than the FMA pipe, and for about
+//! as long as its instructions take to issue, more of them move. Results cross from pipe to pipe a cycle later, so that no
+//! more move than that. Afterwards every instruction computes what it did before. Two walks over the function.
 
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel, PassResult};
@@ -18,15 +20,75 @@ use smallvec::{SmallVec, smallvec};
 
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     for insts in &mut unit.code.blocks {
-        let mut busy = false;
+        move_neighbours(insts, context.machine, &mut context.fuel);
+        let mut load = Load { issue: insts.len() as u32, ..Load::default() };
+        insts.iter().for_each(|inst| load.add(inst.op));
         for inst in insts {
-            if busy && inst.address.is_none() {
+            if !load.is_alu_bound(context.tuning.alu_share) {
+                break;
+            }
+            load.remove(inst.op);
+            if is_alu(inst.op) && inst.address.is_none() {
                 replace(inst, context.machine, &mut context.fuel);
             }
-            busy = is_alu(inst.op);
+            load.add(inst.op);
         }
     }
     Ok(())
+}
+
+/// Moves an ALU instruction after another one.
+fn move_neighbours(insts: &mut [MachInst], machine: &TargetMachine, fuel: &mut Fuel) {
+    let mut busy = false;
+    for inst in insts {
+        if busy && inst.address.is_none() {
+            replace(inst, machine, fuel);
+        }
+        busy = is_alu(inst.op);
+    }
+}
+
+/// Cycles that a block's instructions keep the pipes of a sub-core busy.
+#[derive(Default)]
+struct Load {
+    /// One instruction in a cycle.
+    issue: u32,
+    alu: u32,
+    /// In the half of the FMA pipe that multiplies integers, and in any.
+    heavy: u32,
+    either: u32,
+}
+
+impl Load {
+    fn pipe(&mut self, op: Op) -> Option<(&mut u32, u32)> {
+        let class = sass::Form::of(op).first().map(|form| form.class);
+        match (op, class) {
+            _ if is_alu(op) => Some((&mut self.alu, 2)),
+            (_, Some(Class::Wide)) => Some((&mut self.heavy, 4)),
+            (Op::IMAD, _) => Some((&mut self.heavy, 2)),
+            (Op::VIADD, _) | (_, Some(Class::Fma)) => Some((&mut self.either, 2)),
+            _ => None,
+        }
+    }
+
+    fn add(&mut self, op: Op) {
+        if let Some((cycles, count)) = self.pipe(op) {
+            *cycles += count;
+        }
+    }
+
+    fn remove(&mut self, op: Op) {
+        if let Some((cycles, count)) = self.pipe(op) {
+            *cycles -= count;
+        }
+    }
+
+    /// Does the ALU pipe stay busy for longer than the other one with an instruction less of its own, and for so many
+    /// percent of the cycles of issue?
+    fn is_alu_bound(&self, share: u32) -> bool {
+        let fma = self.heavy.max((self.heavy + self.either).div_ceil(2));
+        self.alu >= fma + 4 && 100 * self.alu > share * self.issue
+    }
 }
 
 /// Does it run on the ALU pipe?
@@ -59,12 +121,12 @@ fn equivalents(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Equiv
         operands: operands.into(),
     };
     match (op, modifiers, operands) {
-        (Op::MOV, [], &[to, from]) if is_plain_register(from) || is_immediate(from) => {
+        (Op::MOV, [], &[to, from]) if is_plain(from) || is_immediate(from) => {
             smallvec![equivalent(Op::IMAD, &[M::U32], &[to, zero, zero, from])]
         }
         (Op::IADD3, [], &[to, a, b, c]) if c == zero && is_plain_register(a) => {
             let mut all = SmallVec::new();
-            if is_plain_register(b) || is_immediate(b) {
+            if is_plain(b) || is_immediate(b) {
                 all.push(equivalent(Op::VIADD, &[], &[to, a, b]));
             }
             if is_plain_register(b) || is_negated_register(b) {
@@ -81,6 +143,12 @@ fn equivalents(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Equiv
             let factor = operands::imm(i64::from(1i32 << n.value));
             smallvec![equivalent(Op::IMAD, &[M::U32], &[to, a, factor, zero])]
         }
+        (Op::LEA, [], &[to, a, b, n])
+            if is_plain_register(a) && is_plain(b) && is_immediate(n) && (0..32).contains(&n.value) =>
+        {
+            let factor = operands::imm(i64::from(1i32 << n.value));
+            smallvec![equivalent(Op::IMAD, &[], &[to, a, factor, b])]
+        }
         (Op::IADD3, [M::X], &[to, a, b, c, carry, none]) if none == operands::pf() => {
             let mut terms = [a, b, c].into_iter().filter(|t| *t != zero);
             match (terms.next(), terms.next(), terms.next()) {
@@ -95,6 +163,12 @@ fn equivalents(op: Op, modifiers: &[M], operands: &[Operand]) -> SmallVec<[Equiv
         }
         _ => smallvec![],
     }
+}
+
+/// A register with nothing done to it.
+fn is_plain(operand: Operand) -> bool {
+    let is_uniform = operand.kind == Kind::U && operand == operands::ur(operand.value as u8);
+    is_uniform || is_plain_register(operand)
 }
 
 /// A general register with nothing done to it.
@@ -135,7 +209,7 @@ mod tests {
     fn equivalents_compute_the_same() {
         let (to, a, b, zero) = (operands::r(9), operands::r(10), operands::r(11), operands::rz());
         let (carry, none) = (operands::p(1), operands::pf());
-        let cases: [(Op, &[M], Vec<Operand>); 13] = [
+        let cases: [(Op, &[M], Vec<Operand>); 15] = [
             (Op::MOV, &[], vec![to, a]),
             (Op::MOV, &[], vec![to, operands::imm(-5)]),
             (Op::IADD3, &[], vec![to, a, b, zero]),
@@ -144,6 +218,8 @@ mod tests {
             (Op::IADD3, &[], vec![to, b.neg(), a, zero]),
             (Op::SHF, &[M::L, M::U32], vec![to, a, operands::imm(3), zero]),
             (Op::SHF, &[M::L, M::U32], vec![to, b, operands::imm(31), zero]),
+            (Op::LEA, &[], vec![to, a, b, operands::imm(2)]),
+            (Op::LEA, &[], vec![to, b, a, operands::imm(31)]),
             (Op::IADD3, &[M::X], vec![to, a, zero, zero, carry, none]),
             (Op::IADD3, &[M::X], vec![to, zero, a, zero, carry, none]),
             (Op::IADD3, &[M::X], vec![to, zero, zero, a, carry, none]),

@@ -12,9 +12,10 @@
 
 use crate::codegen::legalize;
 use crate::context::{Context, PassResult};
+use crate::opt::predicate_uses::{self, Opposite};
 use ori::entity::Entity;
-use ori::{Arg, Change, File, Function, Inst, InstData, Op, Terminator, Use, Value};
-use rustc_hash::{FxHashMap, FxHashSet};
+use ori::{Arg, Change, File, Function, Inst, InstData, Op, Value};
+use rustc_hash::FxHashMap;
 use sass::M;
 use smallvec::{SmallVec, smallvec};
 
@@ -23,17 +24,18 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     if tests.is_empty() {
         return Ok(Change::Nothing);
     }
-    let mut negated = FxHashSet::default();
+    let mut opposites = FxHashMap::default();
     for (inst, test) in tests {
         if !context.fuel.burn() {
             break;
         }
         if test.is_negated {
-            negated.insert(test.data.results[0]);
+            let predicate = test.data.results[0];
+            opposites.insert(predicate, Opposite { of: predicate, is_negated: true });
         }
         function.insts[inst] = test.data;
     }
-    negate(function, &negated);
+    predicate_uses::replace(function, &opposites);
     Ok(Change::Instructions)
 }
 
@@ -67,7 +69,7 @@ fn find(function: &Function, context: &Context) -> Vec<(Inst, Test)> {
         }
     }
     let results = tests.iter().filter(|(_, t)| t.is_negated).map(|(_, t)| t.data.results[0]).collect();
-    let fixed = without_negation(function, &results);
+    let fixed = predicate_uses::without_negation(function, &results);
     tests.retain(|(_, t)| !t.is_negated || !fixed.contains(&t.data.results[0]));
     tests
 }
@@ -109,50 +111,4 @@ fn bit_test(data: &InstData, words: &FxHashMap<Value, &InstData>) -> Option<Test
     args.extend_from_slice(&word.args[..4]);
     args.push(other);
     Some(Test { data: InstData { op: word.op, modifiers, args, ..data.clone() }, is_negated })
-}
-
-/// Operations whose predicate operands have a negated form.
-fn negates(op: Op) -> bool {
-    use sass::Op::*;
-    matches!(op, Op::Machine(SEL | FSEL | PLOP3 | ISETP | FSETP | DSETP | LOP3))
-}
-
-/// Those of some predicates that are used where none can be negated: in arguments of edges, as else values.
-fn without_negation(function: &Function, all: &FxHashSet<Value>) -> FxHashSet<Value> {
-    let mut fixed = FxHashSet::default();
-    for block in function.blocks.keys() {
-        for inst in &function.blocks[block].insts {
-            let data = &function.insts[*inst];
-            let args = data.args.iter().filter_map(Arg::value).filter(|_| !negates(data.op));
-            let else_values = data.guard.iter().flat_map(|g| g.else_values.iter().copied());
-            fixed.extend(args.chain(else_values).filter(|v| all.contains(v)));
-        }
-        let edges = function.blocks[block].end.edges();
-        fixed.extend(edges.into_iter().flat_map(|e| e.args.iter().copied()).filter(|v| all.contains(v)));
-    }
-    fixed
-}
-
-/// Negates all uses of some predicates.
-fn negate(function: &mut Function, all: &FxHashSet<Value>) {
-    for block in function.blocks.keys() {
-        for inst in function.blocks[block].insts.clone() {
-            let data = &mut function.insts[inst];
-            for arg in &mut data.args {
-                if let Arg::Use(Use { value, negated, .. }) = arg
-                    && all.contains(value)
-                {
-                    *negated = !*negated;
-                }
-            }
-            if let Some(guard) = data.guard.as_mut().filter(|g| all.contains(&g.predicate)) {
-                guard.negated = !guard.negated;
-            }
-        }
-        if let Terminator::Branch { predicate, negated, .. } = &mut function.blocks[block].end
-            && all.contains(predicate)
-        {
-            *negated = !*negated;
-        }
-    }
 }
