@@ -493,7 +493,7 @@ fn atomics_must_tell_when_they_are_done() {
 fn the_predicate_of_an_atomic_is_there_when_its_sources_are_read() {
     let run = |control: &str| {
         let lines = [
-            "--:0:5:-:01 ATOM.E.ADD.F32.FTZ.RN.STRONG.GPU P0, R7, [R4], R3",
+            "--:0:5:-:02 ATOM.E.ADD.F32.FTZ.RN.STRONG.GPU P0, R7, [R4], R3",
             &format!("{control} @P0 EXIT"),
             "20:-:-:Y:02 MOV R6, R7",
             "--:-:-:Y:05 EXIT",

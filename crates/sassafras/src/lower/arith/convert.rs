@@ -209,6 +209,10 @@ impl<'a> Lower<'_, 'a> {
     fn extended_if_constant(&mut self, operand: &Operand, ty: Type) -> Option<Arg> {
         match constant(operand, ty) {
             Some(_) => self.extended(operand, ty),
+            // The counters of 64 bits.
+            None if ty.bits() == 64 && matches!(operand, Operand::Special { .. }) => {
+                Some(self.words(operand, ty)?[0])
+            }
             None => self.word(operand, ty),
         }
     }

@@ -81,7 +81,12 @@ impl<'a> Lower<'_, 'a> {
     /// An address operand. Adding up to `reach` bytes stays within the offset field.
     pub(crate) fn address(&mut self, operand: &Operand, space: Space, reach: i64) -> Option<Address> {
         let Operand::Address(range) = operand else { return None };
-        let (base, offset) = match self.body.list(*range) {
+        self.address_at(self.body.list(*range), space, reach)
+    }
+
+    /// The address of a base and perhaps an offset.
+    pub(crate) fn address_at(&mut self, place: &[Operand], space: Space, reach: i64) -> Option<Address> {
+        let (base, offset) = match place {
             [base] => (base, 0),
             [base, offset @ Operand::Offset(n)] => {
                 self.mark_read(offset);

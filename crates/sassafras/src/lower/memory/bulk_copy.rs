@@ -208,21 +208,13 @@ impl<'a> Lower<'_, 'a> {
     /// `[map, {coordinates}]`
     fn map_and_coordinates(&mut self, operand: &Operand) -> Option<(Vec<Arg>, Vec<Arg>)> {
         let Operand::Address(range) = operand else { return None };
-        let place = self.body.list(*range);
-        let (base, offset, coordinates) = match place {
-            [Operand::Reg(base), Operand::Vector(c)] => (*base, 0, *c),
-            [Operand::Reg(base), Operand::Offset(n), Operand::Vector(c)] => (*base, *n, *c),
-            _ => return None,
-        };
-        place.iter().for_each(|part| self.mark_parts(part, VALUE));
-        let map = self.read(base);
-        if self.kernel.code.values[map].words != 2 {
-            return None;
-        }
-        let at = crate::lower::memory::address::Address { base: map.into(), offset };
+        let (coordinates, place) = self.body.list(*range).split_last()?;
+        self.mark_parts(coordinates, VALUE);
+        let Operand::Vector(coordinates) = coordinates else { return None };
+        let at = self.address_at(place, Space::Generic, 0)?;
         let Arg::Use(map) = self.within(at, Space::Generic, 0..0).base else { return None };
         let mut words = Vec::new();
-        for coordinate in self.body.list(coordinates) {
+        for coordinate in self.body.list(*coordinates) {
             words.push(self.word(coordinate, Type::B32)?);
         }
         Some((vec![Arg::word(map.value, 0), Arg::word(map.value, 1)], words))

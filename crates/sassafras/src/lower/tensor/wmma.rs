@@ -221,8 +221,9 @@ impl<'a> Lower<'_, 'a> {
     }
 
     fn store_fragment(&mut self, ins: &Ins<'a>) -> Option<()> {
-        let mut words = self.fragment(ins.get(1)?)?;
         let (matrix, turned) = self.matrix_in_memory(ins, Which::C, 0)?.turned();
+        let constants = if matrix.bits == 64 { Type::F64 } else { Type::B32 };
+        let mut words = self.fragment_of(ins.get(1)?, constants)?;
         if turned {
             words = words.iter().map(|word| self.turned_word(*word)).collect();
         }
