@@ -238,7 +238,7 @@ impl Allocator<'_> {
         for file in &self.files {
             all.extend(file.owners().map(|value| (value, self.register(value, 0))));
         }
-        all.sort();
+        all.sort_unstable();
         // Dead words may leave a gap.
         all.dedup();
         all
