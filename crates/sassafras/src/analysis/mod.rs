@@ -7,3 +7,4 @@ pub mod effects;
 pub mod forwarding;
 pub mod known_bits;
 pub mod memory_dependence;
+pub mod relations;

@@ -4,7 +4,7 @@
 //! them, and they work on every target. A routine is parsed when it is first needed.
 
 use super::control::param_words::ParamWords;
-use super::{Env, Kernel, Lines, Lower};
+use super::{Env, Kernel, Lines, Lower, Returned};
 use crate::context::target::TargetMachine;
 use crate::context::{Bounds, Tuning};
 use crate::module::abi::{Convention, FIRST_ROUTINE_PREDICATE, ROUTINE_BARRIERS};
@@ -266,7 +266,7 @@ impl Lower<'_, '_> {
     }
 
     /// A new block with the results as parameters, to which all returns jump.
-    fn join_returns(&mut self, results: &[Reg], ends: Vec<(Block, Vec<Value>)>) -> Block {
+    fn join_returns(&mut self, results: &[Reg], ends: Vec<Returned>) -> Block {
         let after = self.kernel.code.block();
         for reg in results {
             let param = self.parameter(*reg);

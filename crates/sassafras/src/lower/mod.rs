@@ -379,6 +379,9 @@ struct Lower<'k, 'a> {
     inlines_routines: Option<bool>,
 }
 
+/// A block from which a routine returns, and the values of its results.
+type Returned = (Block, Vec<Value>);
+
 /// A step of the walk over the dominator tree.
 enum Step {
     Lower(usize),
@@ -455,7 +458,7 @@ impl<'k, 'a> Lower<'k, 'a> {
 
     /// Lowers all blocks. Returns the edge into the first, and of a routine the blocks from which it returns, each with
     /// the values of its results.
-    fn run(&mut self) -> Result<(Edge, Vec<(Block, Vec<Value>)>), Failure> {
+    fn run(&mut self) -> Result<(Edge, Vec<Returned>), Failure> {
         self.first = self.graph.blocks.iter().map(|_| self.kernel.code.block()).collect();
         let rolled = self.first.iter().zip(&self.graph.blocks).filter(|(_, block)| block.rolled);
         self.kernel.code.rolled.extend(rolled.map(|(first, _)| *first));
@@ -496,7 +499,7 @@ impl<'k, 'a> Lower<'k, 'a> {
     }
 
     /// Lowers a block. Returns where a routine returns, with the values of its results.
-    fn lower_block(&mut self, b: usize) -> Result<Option<(Block, Vec<Value>)>, Failure> {
+    fn lower_block(&mut self, b: usize) -> Result<Option<Returned>, Failure> {
         self.enter(b);
         for i in 0..self.graph.blocks[b].insts.len() {
             let inst = self.graph.blocks[b].insts[i];

@@ -11,6 +11,7 @@
 //! that is used elsewhere stays. Comes after the passes that know comparisons (minima, trees of predicates), for which
 //! each user has its own; those that are gone leave their operands to `dce`. Linear in the instructions.
 
+use crate::analysis::relations::{complement, swapped};
 use crate::context::{Context, PassResult};
 use crate::opt::predicate_uses::{self, Opposite};
 use ori::entity::Entity;
@@ -79,19 +80,17 @@ impl Comparison {
         // Zero has one spelling.
         let operands = [x, y].map(|arg| if arg == Arg::Zero(File::R) { Arg::Imm(0) } else { arg });
         let comparison = Comparison { op, relation: *relation, modifiers: modifiers.into(), operands };
-        (is_plain && opposite(op, *relation).is_some()).then_some(comparison)
+        (is_plain && complement(op, *relation).is_some()).then_some(comparison)
     }
 
     /// The comparison that stands for all that are equal to this one or its opposite, and whether it is the opposite.
     fn canonical(mut self) -> (Comparison, bool) {
-        if rank(&self.operands[0]) > rank(&self.operands[1])
-            && let Some(swapped) = swapped(self.relation)
-        {
+        if rank(&self.operands[0]) > rank(&self.operands[1]) {
             self.operands.reverse();
-            self.relation = swapped;
+            self.relation = swapped(self.relation);
         }
         let mut is_opposite = false;
-        if let Some(opposite) = opposite(self.op, self.relation)
+        if let Some(opposite) = complement(self.op, self.relation)
             && (opposite as u32) < self.relation as u32
         {
             (self.relation, is_opposite) = (opposite, true);
@@ -122,44 +121,6 @@ impl Comparison {
 /// An order of operands: values by number, others behind them.
 fn rank(arg: &Arg) -> usize {
     arg.value().map_or(usize::MAX, |value| value.index())
-}
-
-/// The relation that holds where another one doesn't. One of floats is false for NaN, or true.
-fn opposite(op: sass::Op, relation: M) -> Option<M> {
-    let pairs: &[(M, M)] = match op {
-        sass::Op::ISETP => &[(M::LT, M::GE), (M::LE, M::GT), (M::EQ, M::NE)],
-        _ => &[
-            (M::LT, M::GEU),
-            (M::LE, M::GTU),
-            (M::EQ, M::NEU),
-            (M::NE, M::EQU),
-            (M::GE, M::LTU),
-            (M::GT, M::LEU),
-            (M::NUM, M::NAN),
-        ],
-    };
-    let other = |(a, b): &(M, M)| match relation {
-        r if r == *a => Some(*b),
-        r if r == *b => Some(*a),
-        _ => None,
-    };
-    pairs.iter().find_map(other)
-}
-
-/// The relation of the operands in the other order.
-fn swapped(relation: M) -> Option<M> {
-    Some(match relation {
-        M::LT => M::GT,
-        M::LE => M::GE,
-        M::GT => M::LT,
-        M::GE => M::LE,
-        M::LTU => M::GTU,
-        M::LEU => M::GEU,
-        M::GTU => M::LTU,
-        M::GEU => M::LEU,
-        M::EQ | M::NE | M::EQU | M::NEU | M::NUM | M::NAN => relation,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 
 use super::Combine;
 use super::expressions::{Expressions, Key};
+use crate::analysis::relations::complement;
 use ori::entity::Entity;
 use ori::{Arg, Block, InstData, Op, Terminator, Value};
 use rustc_hash::FxHashMap;
@@ -96,15 +97,7 @@ fn comparison(data: &InstData) -> Option<Comparison<'_>> {
 }
 
 fn opposite(comparison: Comparison) -> Option<Comparison> {
-    let relation = match comparison.relation {
-        M::EQ => M::NE,
-        M::NE => M::EQ,
-        M::LT => M::GE,
-        M::GE => M::LT,
-        M::GT => M::LE,
-        M::LE => M::GT,
-        _ => return None,
-    };
+    let relation = complement(sass::Op::ISETP, comparison.relation)?;
     Some(Comparison { relation, ..comparison })
 }
 

@@ -48,7 +48,7 @@ fn guarded_copies(
     let words = function.values[*loaded].words;
     // The copies are those of elements, all as wide as the first.
     let count = words_of_copy(function, *rest_of_block.first()?)?;
-    if count >= words || words % count != 0 || uses[loaded.index()] != u32::from(words / count) {
+    if count >= words || !words.is_multiple_of(count) || uses[loaded.index()] != u32::from(words / count) {
         return None;
     }
     let mut all = Vec::new();

@@ -7,6 +7,7 @@
 //!
 //! `sass::legal` decides which there are on a target. Constant time.
 
+use crate::analysis::relations;
 use crate::codegen::legalize;
 use crate::context::target::TargetMachine;
 use ori::{Arg, File, Function, InstData, Op, Pseudo, Use, Value};
@@ -128,7 +129,7 @@ pub fn with_uniform(
         let mut swapped = new.clone();
         swapped.args.swap(at, *other);
         match op {
-            Name::ISETP => swapped.modifiers.iter_mut().for_each(|m| *m = mirrored(*m)),
+            Name::ISETP => swapped.modifiers.iter_mut().for_each(|m| *m = relations::swapped(*m)),
             Name::LOP3 => {
                 let Some(Arg::Imm(table)) = swapped.args.get_mut(3) else { return None };
                 *table = exchanged(*table, at, *other);
@@ -145,17 +146,6 @@ fn exchanged(table: i64, one: usize, other: usize) -> i64 {
     let bits = (1 << (2 - one)) | (1 << (2 - other));
     let from = |index: i64| if index & bits == 0 || index & bits == bits { index } else { index ^ bits };
     (0..8).map(|index| (table >> from(index) & 1) << index).sum()
-}
-
-/// The comparison with its operands in the other order.
-fn mirrored(comparison: M) -> M {
-    match comparison {
-        M::LT => M::GT,
-        M::LE => M::GE,
-        M::GT => M::LT,
-        M::GE => M::LE,
-        other => other,
-    }
 }
 
 #[cfg(test)]
