@@ -20,7 +20,8 @@ fn halves(arg: Arg, format: Format) -> Option<[u64; 2]> {
     let (low, high) = (arg.bits & 0xffff, arg.bits >> 16 & 0xffff);
     let lanes = match arg.part {
         M::Empty => [low, high],
-        M::H0_NH1 => [high ^ SIGN, low],
+        // What becomes of an absolute value has not been seen.
+        M::H0_NH1 if !arg.absolute => [high ^ SIGN, low],
         M::H0_H0 => [low, low],
         M::H1_H1 => [high, high],
         _ => return None,
