@@ -242,7 +242,7 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
         return simulated(&bytes).map(|programs| (String::new(), programs));
     }
     let source = String::from_utf8(bytes).map_err(|_| format!("{file} is neither PTX nor a cubin"))?;
-    let parsed = ptx::parse(&source, &ptx::Options { file: file.into(), check_only: false, advise: true });
+    let parsed = ptx::parse(&source, &ptx::Options { advise: true, ..ptx::Options::for_file(file) });
     let refused = |diagnostics: &[ptx::Diagnostic], advice: &[(usize, ptx::Advice)]| {
         format!("{file} can't be run\n{}", log::rich_text(file, &source, diagnostics, advice))
     };
