@@ -18,6 +18,7 @@
 //! or the goal. The register goal goes to the allocator. Blocks are cut into windows, so the cost is linear in the
 //! code; in a window, dependences of effects and the choice from the ready list are quadratic at worst.
 
+mod bottom_up;
 mod dep_graph;
 mod live_through;
 mod min_pressure;
@@ -46,13 +47,11 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let mut pressure = PressureTracker::new(function, &cfg, context);
     pressure.discount_rematerializable(function, (&cfg, &loops), &live);
     let mut pass = Prepass {
-        latencies: LatencyTable::new(context.machine.isa, &context.tuning),
         block_limits: BlockLimits::new(function, &cfg, &limits),
         limits,
         live_through: live_through::words(function, &loops, &live),
         convergent: convergent_blocks(function, &cfg, &mut context.analyses),
         calls: function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call)),
-        window_size: context.tuning.sched_window.max(1) as usize,
         cfg: &cfg,
         live: &live,
         pressure,
@@ -75,14 +74,12 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 }
 
 struct Prepass<'a> {
-    latencies: LatencyTable,
     limits: Limits,
     block_limits: BlockLimits,
     /// By block: words that can be spilled across its loop.
     live_through: Vec<i32>,
     convergent: Vec<bool>,
     calls: bool,
-    window_size: usize,
     cfg: &'a Cfg,
     live: &'a Liveness,
     pressure: PressureTracker,
@@ -102,10 +99,11 @@ impl Prepass<'_> {
             let insts = std::mem::take(&mut function.blocks[block].insts);
             let insts = pressure.set_limits(function, insts, registers, self.live_through[block.index()]);
             let mut schedule = Vec::with_capacity(insts.len());
-            for window in dep_graph::windows(&pressure.tables.roles, &insts, self.window_size) {
+            for window in dep_graph::windows(&pressure.tables.roles, &insts, pressure.params.window) {
                 let convergent = self.convergent[block.index()];
                 let roles = &pressure.tables.roles;
-                let graph = DepGraph::new(function, (block, convergent), window, roles, &mut self.latencies);
+                let graph =
+                    DepGraph::new(function, (block, convergent), window, roles, &mut pressure.latencies);
                 let start = schedule.len();
                 ListScheduler::new(function, &graph, pressure, start).run(&mut schedule);
             }
@@ -159,6 +157,22 @@ fn tracked(file: File) -> Option<usize> {
     }
 }
 
+/// How an order of low pressure is found.
+#[derive(Clone, Copy)]
+enum Strategy {
+    DepthFirst(Anchors),
+    BottomUp,
+}
+
+impl Strategy {
+    /// In the order in which they are tried.
+    const ALL: [Strategy; 3] = [
+        Strategy::DepthFirst(Anchors::EffectsAndReductions),
+        Strategy::DepthFirst(Anchors::Effects),
+        Strategy::BottomUp,
+    ];
+}
+
 /// The tuning of the pass, as it computes with it.
 #[derive(Clone, Copy)]
 struct Params {
@@ -173,6 +187,7 @@ struct Params {
     occupancy_slack: i32,
     occupancy_margin: i32,
     candidates: usize,
+    window: usize,
 }
 
 impl Params {
@@ -193,6 +208,7 @@ impl Params {
             occupancy_slack: count(tuning.sched_occupancy_slack),
             occupancy_margin: count(tuning.sched_occupancy_margin),
             candidates: tuning.sched_candidates as usize,
+            window: tuning.sched_window.max(1) as usize,
         }
     }
 
@@ -254,6 +270,9 @@ struct PressureTracker {
     /// Uses of each value that are still to be scheduled in the block; one more if it is live out.
     remaining_uses: Vec<u32>,
     tables: min_pressure::Tables,
+    latencies: LatencyTable,
+    /// The block that the counts are of.
+    block: Block,
     current: Counts,
     limit: Counts,
     budget: Counts,
@@ -289,6 +308,8 @@ impl PressureTracker {
             weights: function.values.keys().map(weight).collect(),
             remaining_uses: vec![0; values],
             tables: min_pressure::Tables::new(function, cfg),
+            latencies: LatencyTable::new(context.machine.isa, &context.tuning),
+            block: Function::ENTRY,
             current: [0; FILES],
             limit: params.budget,
             budget: params.budget,
@@ -326,6 +347,7 @@ impl PressureTracker {
     }
 
     fn begin_block(&mut self, function: &Function, live: &Liveness, block: Block) {
+        self.block = block;
         let data = &function.blocks[block];
         let ends = || live.live_out[block.index()].iter().chain(data.end.uses());
         let inner = || data.insts.iter().flat_map(|i| self.uses.of(*i));
@@ -360,8 +382,8 @@ impl PressureTracker {
         let excess = |max: &Counts| (max[R] - limit[R]).max(0) + (max[P] - limit[P]).max(0);
         let mut best = (original, insts);
         if excess(&original) > 0 {
-            for anchors in Anchors::ALL {
-                let order = self.min_pressure_order(function, &best.1, anchors);
+            for strategy in Strategy::ALL {
+                let order = self.min_pressure_order(function, &best.1, strategy);
                 let pressure = self.max_pressure_or_budget(function, &order);
                 if excess(&pressure) < excess(&best.0) {
                     best = (pressure, order);
@@ -407,17 +429,37 @@ impl PressureTracker {
     /// The least pressure in R over some orders; the search ends at `enough`.
     fn min_pressure(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
         let mut least = self.max_pressure(function, insts)[R];
-        for anchors in Anchors::ALL {
+        for strategy in Strategy::ALL {
             if least > enough {
-                let order = self.min_pressure_order(function, insts, anchors);
+                let order = self.min_pressure_order(function, insts, strategy);
                 least = least.min(self.max_pressure(function, &order)[R]);
             }
         }
         least
     }
 
-    fn min_pressure_order(&mut self, function: &Function, insts: &[Inst], anchors: Anchors) -> Vec<Inst> {
-        min_pressure::order(function, insts, &mut self.remaining_uses, anchors, &mut self.tables)
+    fn min_pressure_order(&mut self, function: &Function, insts: &[Inst], strategy: Strategy) -> Vec<Inst> {
+        match strategy {
+            Strategy::DepthFirst(anchors) => {
+                min_pressure::order(function, insts, &mut self.remaining_uses, anchors, &mut self.tables)
+            }
+            Strategy::BottomUp => self.bottom_up_order(function, insts),
+        }
+    }
+
+    /// The order of [`bottom_up`] for a whole block.
+    fn bottom_up_order(&mut self, function: &Function, insts: &[Inst]) -> Vec<Inst> {
+        let uses = insts.iter().flat_map(|i| self.uses.of(*i));
+        uses.for_each(|(v, count)| self.remaining_uses[v.index()] -= count);
+        let mut order = Vec::with_capacity(insts.len());
+        for window in dep_graph::windows(&self.tables.roles, insts, self.params.window).into_iter().rev() {
+            let at = (self.block, false);
+            let graph =
+                DepGraph::without_heights(function, at, window, &self.tables.roles, &mut self.latencies);
+            bottom_up::place(function, &graph, self, &mut order);
+        }
+        order.reverse();
+        order
     }
 
     /// The maximal pressure of an order, or the budget if that is more.
@@ -671,7 +713,9 @@ impl<'a> ListScheduler<'a> {
             (self.issue_cycle(node).saturating_sub(self.cycle), Reverse(self.graph.height[node]), node)
         };
         let delta = |index: usize| self.pressure.delta(self.function, self.graph.insts[self.ready[index]]);
-        let fits = |index: &usize| profile.fits(self.front, self.ready[*index], &delta(*index));
+        let fits = |index: &usize| {
+            profile.fits(self.front, self.ready[*index], &self.pressure.current, &delta(*index))
+        };
         let best = (0..self.ready.len()).min_by_key(|index| rank(*index))?;
         if fits(&best) {
             return Some(best);

@@ -95,6 +95,8 @@ tuning! {
     thread_steer_sleep = 1000, "nanoseconds", "as ptxas 13.0 has it";
     /// Rewrites of one instruction by combine before it is left as it is.
     combine_rewrites = 8, "rewrites", "judgment: bounds the time; rules rarely apply more than three times in a row";
+    /// How many of the branches that decided a condition are looked at for one that dominates a block, the latest first.
+    combine_conditions = 32, "branches", "judgment: a flag that is tested everywhere must not cost the square of the tests";
     /// How many functions of a selected constant a comparison looks through.
     combine_select_depth = 2, "definitions", "judgment: bounds the time";
     /// How far the definitions of an address are followed to a constant that its offset can have.

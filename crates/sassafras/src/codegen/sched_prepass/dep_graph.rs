@@ -67,6 +67,16 @@ pub fn windows<'a>(roles: &Roles, insts: &'a [Inst], max_len: usize) -> Vec<&'a 
     runs.flat_map(|run| run.chunks(max_len)).collect()
 }
 
+/// Does it wait for other threads of the warp, which may write uniform registers meanwhile?
+pub fn is_wait_for_threads(data: &InstData) -> bool {
+    matches!(data.op, Op::Machine(sass::Op::WARPSYNC | sass::Op::NANOSLEEP))
+}
+
+pub fn accesses_uniform(function: &Function, inst: Inst) -> bool {
+    let data = &function.insts[inst];
+    data.uses().chain(data.results.iter().copied()).any(|v| function.values[v].file == File::UR)
+}
+
 /// The successors or predecessors of a node, with latencies in cycles.
 type Edges = SmallVec<[(usize, u32); 4]>;
 
@@ -98,6 +108,33 @@ impl DepGraph {
         latencies: &mut LatencyTable,
     ) -> DepGraph {
         let issue: Vec<Issue> = insts.iter().map(|i| latencies.issue(function, *i)).collect();
+        let (mut graph, effects) =
+            DepGraph::with_edges(function, (block, convergent), &issue, insts, roles, latencies);
+        graph.compute_heights(function, block, latencies);
+        graph.compute_waits_before_use(&effects, &issue);
+        graph
+    }
+
+    /// The graph without priorities.
+    pub fn without_heights(
+        function: &Function,
+        at: (Block, bool),
+        insts: &[Inst],
+        roles: &Roles,
+        latencies: &mut LatencyTable,
+    ) -> DepGraph {
+        let issue: Vec<Issue> = insts.iter().map(|i| latencies.issue(function, *i)).collect();
+        DepGraph::with_edges(function, at, &issue, insts, roles, latencies).0
+    }
+
+    fn with_edges(
+        function: &Function,
+        (block, convergent): (Block, bool),
+        issue: &[Issue],
+        insts: &[Inst],
+        roles: &Roles,
+        latencies: &mut LatencyTable,
+    ) -> (DepGraph, Vec<Effects>) {
         let effects_of = |inst: &Inst| {
             let data = &function.insts[*inst];
             if roles.of(*inst) == Role::Free {
@@ -121,14 +158,12 @@ impl DepGraph {
             waits_before_use: vec![0; insts.len()],
             succs: vec![SmallVec::new(); insts.len()],
         };
-        graph.add_data_deps(function, &issue, latencies);
+        graph.add_data_deps(function, issue, latencies);
         graph.add_effect_deps(function, &effects, latencies);
         graph.add_fence_deps(function, roles);
         graph.add_wait_deps(function);
         graph.add_coalescing_deps(function, block);
-        graph.compute_heights(function, block, latencies);
-        graph.compute_waits_before_use(&effects, &issue);
-        graph
+        (graph, effects)
     }
 
     pub fn succs(&self, node: usize) -> &[(usize, u32)] {
@@ -141,7 +176,7 @@ impl DepGraph {
         counts
     }
 
-    fn preds(&self) -> Vec<Edges> {
+    pub fn preds(&self) -> Vec<Edges> {
         let mut preds: Vec<Edges> = vec![SmallVec::new(); self.insts.len()];
         for (node, edges) in self.succs.iter().enumerate() {
             edges.iter().for_each(|(to, latency)| preds[*to].push((node, *latency)));
@@ -248,16 +283,16 @@ impl DepGraph {
     /// Uniform registers are not live across a wait for other threads of the warp, which may write them meanwhile
     /// (`remat_uniform`): instructions that access them stay on their side of it.
     fn add_wait_deps(&mut self, function: &Function) {
-        use sass::Op::{NANOSLEEP, WARPSYNC};
-        let is_wait = |data: &InstData| matches!(data.op, Op::Machine(WARPSYNC | NANOSLEEP));
         let data = |node: usize| &function.insts[self.insts[node]];
-        let waits: Vec<usize> = (0..self.insts.len()).filter(|node| is_wait(data(*node))).collect();
+        let waits: Vec<usize> =
+            (0..self.insts.len()).filter(|node| is_wait_for_threads(data(*node))).collect();
         if waits.is_empty() {
             return;
         }
-        let is_uniform = |v: Value| function.values[v].file == File::UR;
-        let accesses = |data: &InstData| data.uses().chain(data.results.iter().copied()).any(is_uniform);
-        for node in (0..self.insts.len()).filter(|node| accesses(data(*node))).collect::<Vec<_>>() {
+        for node in 0..self.insts.len() {
+            if !accesses_uniform(function, self.insts[node]) {
+                continue;
+            }
             let next = waits.partition_point(|wait| *wait < node);
             if let Some(before) = next.checked_sub(1) {
                 self.succs[waits[before]].push((node, 1));

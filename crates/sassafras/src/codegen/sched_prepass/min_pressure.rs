@@ -2,8 +2,8 @@
 //!
 //! Front ends write a block in layers: all addresses, then all masks, then all loads; a whole layer is live at once.
 //! Here anchors, the instructions with effects, keep their order; each is preceded by the operands it depends on that
-//! are not scheduled yet, in post-order. Nothing passes a scheduling barrier, and nothing that accesses registers of a
-//! wgmma passes a fence.
+//! are not scheduled yet, in post-order. Nothing passes a scheduling barrier, nothing that accesses registers of a wgmma
+//! passes a fence, and nothing that accesses uniform registers passes a wait for other threads of the warp.
 //!
 //! ```text
 //! v1 = IADD3 v0, 4, RZ            v1 = IADD3 v0, 4, RZ
@@ -14,7 +14,7 @@
 //!
 //! Afterwards every definition is before its uses, and anchors are in the original order. Linear in the block.
 
-use super::dep_graph::{Role, Roles, WgmmaRegisters};
+use super::dep_graph::{Role, Roles, WgmmaRegisters, accesses_uniform, is_wait_for_threads};
 use ori::entity::Entity;
 use ori::{Cfg, File, Function, Inst, Value};
 
@@ -25,11 +25,6 @@ pub enum Anchors {
     Effects,
     /// Those that lower the pressure, too.
     EffectsAndReductions,
-}
-
-impl Anchors {
-    /// In the order in which they are tried.
-    pub const ALL: [Anchors; 2] = [Anchors::EffectsAndReductions, Anchors::Effects];
 }
 
 /// Reorders instructions of a block. `remaining_uses` counts the uses of each value in them, and one if it is live after
@@ -44,9 +39,14 @@ pub fn order(
     let is_anchor = find_anchors(function, insts, remaining_uses, anchors, &tables.roles);
     let mut walk = PostOrder { function, tables, order: Vec::with_capacity(insts.len()) };
     let registers = WgmmaRegisters::new(function, insts, &walk.tables.roles);
-    let (mut after_barrier, mut after_fence) = (0, 0);
+    let (mut after_barrier, mut after_fence, mut after_wait) = (0, 0, 0);
     for (position, &inst) in insts.iter().enumerate() {
         let data = &function.insts[inst];
+        if is_wait_for_threads(data) {
+            let uniform = insts[after_wait..position].iter().filter(|i| accesses_uniform(function, **i));
+            uniform.for_each(|i| walk.visit(*i));
+            after_wait = position + 1;
+        }
         match walk.tables.roles.of(inst) {
             Role::Barrier => {
                 insts[after_barrier..position].iter().for_each(|i| walk.visit(*i));

@@ -1,8 +1,8 @@
 //! The pressure profile of the instructions that are not scheduled yet, in their original order.
 //!
 //! An instruction that is scheduled before others adds to the pressure at each of them. It may pass them only if the
-//! maximum over these points stays within the limit. So no point ever has more pressure than the original order or the
-//! limit: the first unscheduled instruction can always be next.
+//! maximum over these points, and over the one before them, stays within the limit. So no point ever has more pressure
+//! than the original order or the limit: the first unscheduled instruction can always be next.
 //!
 //! A segment tree with lazy range addition and range maximum: logarithmic time per query and update.
 
@@ -25,9 +25,13 @@ impl PressureProfile {
         PressureProfile { after, limit }
     }
 
-    /// Does an instruction that changes the pressure by `delta` fit before all from `first` to itself?
-    pub fn fits(&self, first: usize, node: usize, delta: &Counts) -> bool {
-        let fits = |file: usize| self.after[file].max(first, node) + delta[file] <= self.limit[file];
+    /// Does an instruction that changes the pressure by `delta` from `current` on fit before all from `first` to itself?
+    /// `first` may lower the pressure: between both it is not that after `first`.
+    pub fn fits(&self, first: usize, node: usize, current: &Counts, delta: &Counts) -> bool {
+        let fits = |file: usize| {
+            let most = self.after[file].max(first, node).max(current[file]);
+            most + delta[file] <= self.limit[file]
+        };
         (0..FILES).all(|file| delta[file] <= 0 || first == node || fits(file))
     }
 
@@ -103,6 +107,16 @@ impl MaxTree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_passes_the_instruction_that_frees_its_registers() {
+        // The first instruction frees three words, the second one takes two.
+        let after = || MaxTree::new([3, 5].into_iter());
+        let profile = PressureProfile { after: [after(), after(), after()], limit: [6; FILES] };
+        assert!(!profile.fits(0, 1, &[6, 0, 0], &[2, 0, 0]));
+        assert!(profile.fits(0, 1, &[4, 0, 0], &[2, 0, 0]));
+        assert!(profile.fits(1, 1, &[6, 0, 0], &[2, 0, 0]));
+    }
 
     #[test]
     fn max_tree_adds_to_ranges() {

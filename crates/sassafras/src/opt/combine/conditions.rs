@@ -71,7 +71,8 @@ impl Combine<'_> {
 
     fn holds_here(&self, known: &Known) -> Option<bool> {
         let reaches = |(from, _): &&(Block, bool)| self.cfg.dominates(*from, self.block);
-        known.iter().rev().find(reaches).map(|(_, holds)| *holds)
+        let mut latest = known.iter().rev().take(self.tuning.combine_conditions as usize);
+        latest.find(reaches).map(|(_, holds)| *holds)
     }
 }
 
