@@ -20,6 +20,7 @@
 mod short_circuit;
 
 use crate::analysis::effects;
+use crate::analysis::forwarding::forwarded;
 use crate::context::{Context, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::{Arg, Block, Change, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value};
@@ -54,8 +55,10 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 struct Hammock {
     block: Block,
     predicate: Arg,
-    /// The blocks of the sides; `None` for an edge straight to the join.
+    /// The blocks of the sides; `None` for an edge to the join, straight or by empty blocks that others lead to as well.
     sides: [Option<Block>; 2],
+    /// Where the edges of the branch lead.
+    heads: [Block; 2],
     join: Block,
     args: [Vec<Value>; 2],
 }
@@ -67,7 +70,8 @@ impl Hammock {
         };
         let side = |edge| Side::find(function, tuning, pred_counts, edge);
         let (yes_side, no_side) = (side(yes), side(no));
-        let [yes_edge, no_edge] = [yes, no].map(|edge| Side { block: None, to_join: edge });
+        let [yes_edge, no_edge] =
+            [yes, no].map(|edge| Side { block: None, to_join: forwarded(function, edge) });
         // Both sides, one of them, or neither has a block of its own.
         let candidates = [
             (yes_side.as_ref(), no_side.as_ref()),
@@ -85,6 +89,7 @@ impl Hammock {
             block,
             predicate: if *negated { Arg::not(*predicate) } else { (*predicate).into() },
             sides: [a.block, b.block],
+            heads: [yes.to, no.to],
             join,
             args: [a.to_join.args.clone(), b.to_join.args.clone()],
         })
@@ -159,8 +164,9 @@ impl Hammock {
                 function.blocks[self.block].insts.push(inst);
             }
             function.blocks[side].end = Terminator::Exit;
-            pred_counts[side.index()] = 0;
+            pred_counts[self.join.index()] -= 1;
         }
+        self.heads.iter().for_each(|head| pred_counts[head.index()] -= 1);
         let args = (0..merged.len())
             .map(|i| match merged[i] {
                 Some(side) => self.args[side][i],
@@ -168,7 +174,7 @@ impl Hammock {
             })
             .collect();
         function.blocks[self.block].end = Terminator::Jump(Edge { to: self.join, args });
-        pred_counts[self.join.index()] -= 1;
+        pred_counts[self.join.index()] += 1;
     }
 
     /// Guards a load, store or atomic of a side.
