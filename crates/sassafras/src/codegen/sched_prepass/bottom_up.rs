@@ -41,10 +41,7 @@ pub fn place(function: &Function, graph: &DepGraph, tracker: &mut PressureTracke
     let mut ready: Vec<usize> =
         (0..graph.insts.len()).filter(|node| window.unplaced_succs[*node] == 0).collect();
     while !ready.is_empty() {
-        // The newest one among equals: its results were needed by what was placed last.
-        let newest = (0..ready.len()).rev().take(CANDIDATES);
-        let best = newest.min_by_key(|index| window.growth(ready[*index], tracker)).unwrap_or(0);
-        let node = ready.remove(best);
+        let node = ready.remove(window.best(&ready, tracker));
         tracker.place(graph.insts[node]);
         out.push(graph.insts[node]);
         for (pred, _) in &window.preds[node] {
@@ -65,13 +62,27 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// By how many words of R and P the pressure is higher before a node than after it, or before it and the operands
-    /// that are needed for it alone, whatever is least. In a chain the first step often takes more than it gives back.
-    fn growth(&self, node: usize, tracker: &PressureTracker) -> i32 {
+    /// The index of the next node: the newest one that takes no register by itself, else of those that take least in the
+    /// end. The results of the newest ones were needed by what was placed last.
+    fn best(&self, ready: &[usize], tracker: &PressureTracker) -> usize {
+        let mut best = (i32::MAX, 0);
+        for index in (0..ready.len()).rev().take(CANDIDATES) {
+            let (first, least) = self.growth(ready[index], tracker);
+            if first <= 0 {
+                return index;
+            }
+            best = if least < best.0 { (least, index) } else { best };
+        }
+        best.1
+    }
+
+    /// By how many words of R and P the pressure is higher before a node than after it; and the least of that and of the
+    /// same before operands that are needed for it alone. In a chain the first step often takes more than it gives back.
+    fn growth(&self, node: usize, tracker: &PressureTracker) -> (i32, i32) {
         let mut begun: SmallVec<[Value; 16]> = SmallVec::new();
         let mut reached: SmallVec<[(usize, usize); 16]> = SmallVec::new();
         let mut pending: SmallVec<[usize; 8]> = SmallVec::from_slice(&[node]);
-        let (mut words, mut least, mut steps) = (0, i32::MAX, 0);
+        let (mut words, mut first, mut least, mut steps) = (0, None, i32::MAX, 0);
         while let Some(next) = pending.pop() {
             let inst = self.graph.insts[next];
             for result in &self.function.insts[inst].results {
@@ -85,6 +96,7 @@ impl Window<'_> {
                     begun.push(*value);
                 }
             }
+            first.get_or_insert(words);
             least = least.min(words);
             steps += 1;
             if least <= 0 || steps == AHEAD {
@@ -105,7 +117,7 @@ impl Window<'_> {
                 }
             }
         }
-        least
+        (first.unwrap_or(least), least)
     }
 }
 

@@ -11,10 +11,14 @@
 //!     branch p, b1, b3                       branch p, b1, b3
 //! ```
 //!
-//! The goal is the next higher occupancy, or the register limit if every order of the code exceeds it. A value qualifies
-//! if its operands are live through that code in any case, or qualify themselves. Those that cost least for each word go
-//! first, by loop depth, until every block meets the goal. If it is not met, or if that costs more than the occupancy is
-//! worth (`remat_gain_ratio`), nothing is done. Where the limit is exceeded, each value helps: a reload takes longer.
+//! Constants and special registers go to their uses in that code as well, if these are close to each other: the allocator
+//! leaves them out of registers by itself only where nothing around reads them.
+//!
+//! The goal is room for tuples within the occupancy that is possible anyway, then the next higher occupancy, as often as
+//! it is reached; or the register limit if every order of the code exceeds it. A value qualifies if its operands are live
+//! through that code in any case, or qualify themselves. Those that cost least for each word go first, by loop depth,
+//! until every block meets the goal. If it is not met, or if that costs more than the occupancy is worth
+//! (`remat_gain_ratio`), nothing is done. Where the limit is exceeded, each value helps: a reload takes longer.
 //!
 //! Afterwards the blocks meet the goal in some order, which [`register_goal`] finds. Originals without a use are left for
 //! `dce`. Linear in the code, plus the values that are live through blocks above the goal, whose number is bounded.
@@ -36,9 +40,10 @@ use std::ops::Range;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let mut changed = false;
+    let mut pressure = BlockPressure::new(function, context);
     for _ in 0..context.tuning.remat_goals {
-        changed |= reach(Aim::Room, function, context).has_changed;
-        let outcome = reach(Aim::Occupancy, function, context);
+        changed |= reach(Aim::Room, function, &mut pressure, context).has_changed;
+        let outcome = reach(Aim::Occupancy, function, &mut pressure, context);
         changed |= outcome.has_changed;
         if !outcome.is_reached {
             break;
@@ -54,12 +59,14 @@ struct Outcome {
 }
 
 /// Computes values again until every block meets the goal.
-fn reach(aim: Aim, function: &mut Function, context: &mut Context) -> Outcome {
-    let Some((goal, mut excess)) = Goal::find(aim, function, context) else { return Outcome::default() };
+fn reach(aim: Aim, function: &mut Function, pressure: &mut BlockPressure, context: &mut Context) -> Outcome {
+    let Some((goal, mut excess)) = Goal::find(aim, function, pressure, context) else {
+        return Outcome::default();
+    };
     let weights = weights(function, context);
     let slots = |b: Block| weights[b.index()] * function.blocks[b].insts.len() as u64;
     let total: u64 = function.blocks.keys().map(slots).sum();
-    let mut original = None;
+    let (mut original, mut latest) = (None, None);
     let (mut cost, mut changed) = (0, false);
     for _ in 0..context.tuning.remat_rounds {
         let mut plan = Plan::new(function, &excess, context);
@@ -75,8 +82,11 @@ fn reach(aim: Aim, function: &mut Function, context: &mut Context) -> Outcome {
         }
         changed |= apply(function, selected, context);
         context.analyses.invalidate(Change::Instructions.when(changed));
-        excess = goal.excess(function, context);
+        let mut now = BlockPressure::new(function, context);
+        excess = goal.excess(function, &mut now);
+        latest = Some(now);
         if excess.iter().all(|words| *words <= 0) {
+            latest.into_iter().for_each(|latest| *pressure = latest);
             return Outcome { is_reached: true, has_changed: changed };
         }
     }
@@ -84,6 +94,8 @@ fn reach(aim: Aim, function: &mut Function, context: &mut Context) -> Outcome {
         *function = original;
         context.analyses.invalidate(Change::Instructions);
         changed = false;
+    } else {
+        latest.into_iter().for_each(|latest| *pressure = latest);
     }
     Outcome { is_reached: false, has_changed: changed }
 }
@@ -120,8 +132,12 @@ struct Goal {
 
 impl Goal {
     /// The goal, and by block how many words it exceeds the goal.
-    fn find(aim: Aim, function: &Function, context: &mut Context) -> Option<(Goal, Vec<i32>)> {
-        let mut pressure = BlockPressure::new(function, context);
+    fn find(
+        aim: Aim,
+        function: &Function,
+        pressure: &mut BlockPressure,
+        context: &Context,
+    ) -> Option<(Goal, Vec<i32>)> {
         let params = pressure.tracker.params;
         let occupancy = context.usual_occupancy();
         let least = occupancy.step(1) as i32 - params.goal_overhead;
@@ -159,16 +175,12 @@ impl Goal {
             return None;
         }
         let goal = Goal { words: step as i32 - room, is_limit, gain: gain.into() };
-        let excess = goal.excess_of(function, pressure);
+        let excess = goal.excess(function, pressure);
         let blocks = excess.iter().filter(|words| **words > 0).count();
         (blocks <= context.tuning.remat_most_blocks as usize).then_some((goal, excess))
     }
 
-    fn excess(&self, function: &Function, context: &mut Context) -> Vec<i32> {
-        self.excess_of(function, BlockPressure::new(function, context))
-    }
-
-    fn excess_of(&self, function: &Function, mut pressure: BlockPressure) -> Vec<i32> {
+    fn excess(&self, function: &Function, pressure: &mut BlockPressure) -> Vec<i32> {
         let mut excess = vec![0; function.blocks.len()];
         for &block in &pressure.cfg.clone().order {
             excess[block.index()] = (pressure.lowest(function, block, self.words) - self.words).max(0);
@@ -187,6 +199,8 @@ struct BlockPressure {
     cfg: std::rc::Rc<Cfg>,
     live: std::rc::Rc<Liveness>,
     tracker: PressureTracker,
+    /// By block: what was found, and what was enough then.
+    known: Vec<Option<(i32, i32)>>,
 }
 
 impl BlockPressure {
@@ -196,12 +210,20 @@ impl BlockPressure {
         let loops = context.analyses.loops(function);
         let mut tracker = PressureTracker::new(function, &cfg, context);
         tracker.discount_rematerializable(function, (&cfg, &loops), &live);
-        BlockPressure { cfg, live, tracker }
+        BlockPressure { cfg, live, tracker, known: vec![None; function.blocks.len()] }
     }
 
     /// Of a block; orders that take less than `enough` are not looked for.
     fn lowest(&mut self, function: &Function, block: Block, enough: i32) -> i32 {
-        register_goal::needed(function, &self.live, &mut self.tracker, block, enough)
+        let known = &mut self.known[block.index()];
+        match *known {
+            Some((lowest, then)) if lowest <= enough || then <= enough => lowest,
+            _ => {
+                let lowest = register_goal::needed(function, &self.live, &mut self.tracker, block, enough);
+                *known = Some((lowest, enough));
+                lowest
+            }
+        }
     }
 }
 
