@@ -9,7 +9,7 @@
 use crate::compile::{Compilation, Outcome, compile};
 use crate::handles::{Handle, Handles, locked};
 use crate::memory;
-use ptx::Version;
+use ptx::Toolkit;
 use sassafras::Cancel;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
@@ -81,11 +81,9 @@ pub unsafe extern "C" fn nvPTXCompilerGetVersion(major: *mut c_uint, minor: *mut
     put(unsafe { memory::put(major, VERSION.0).and(memory::put(minor, VERSION.1)) })
 }
 
-/// The PTX versions that are accepted.
+/// The PTX versions of that release. Newer ones are accepted, too; but who asks wants to know what to write.
 fn versions() -> Vec<[c_int; 2]> {
-    let all =
-        (1..=Version::CURRENT.major).flat_map(|major| (0..10).map(move |minor| Version::new(major, minor)));
-    all.filter(|version| version.known()).map(|v| [v.major.into(), v.minor.into()]).collect()
+    Toolkit::USUAL.versions().map(|v| [v.major.into(), v.minor.into()]).collect()
 }
 
 /// # Safety

@@ -146,6 +146,7 @@ fn produce(given: &Given, log: &mut Log) -> Result<Option<Product>, Stop> {
         file: program.name.clone(),
         check_only: parse_only && !needs_items,
         advise: log.style != Style::Ptxas,
+        toolkit: given.toolkit(),
     };
     let mut front = ptx::parse(&program.text, &front_end);
     if let Some(module) = front.module.as_ref().filter(|_| given.has(Id::WarnDouble) && !program.is_joined) {

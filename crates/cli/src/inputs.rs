@@ -85,7 +85,7 @@ impl Program {
                 let Input { name, bytes } = input;
                 let text = String::from_utf8(bytes).unwrap_or_default();
                 return Ok(Program { name, text, is_joined: false, header: None });
-            } else if let Some(joined) = check_behind(&inputs, &input, log)? {
+            } else if let Some(joined) = check_behind(&inputs, &input, given, log)? {
                 inputs.push(Part::new(input, joined));
             }
         }
@@ -139,7 +139,7 @@ impl Part {
 }
 
 /// Prints the diagnostics of an input after others. The joined text, unless the input ended early.
-fn check_behind(parts: &[Part], input: &Input, log: &mut Log) -> Result<Option<String>, Stop> {
+fn check_behind(parts: &[Part], input: &Input, given: &Given, log: &mut Log) -> Result<Option<String>, Stop> {
     let Ok(text) = input.text() else { return Ok(None) };
     let mut joined = text[..header_end(text)].to_string();
     for (index, part) in parts.iter().enumerate() {
@@ -150,7 +150,12 @@ fn check_behind(parts: &[Part], input: &Input, log: &mut Log) -> Result<Option<S
     let source = if is_alone { text } else { &joined };
     let parsed = ptx::parse(
         source,
-        &ptx::Options { file: input.name.clone(), check_only: true, advise: log.style != Style::Ptxas },
+        &ptx::Options {
+            file: input.name.clone(),
+            check_only: true,
+            advise: log.style != Style::Ptxas,
+            toolkit: given.toolkit(),
+        },
     );
     let own =
         |d: &&Diagnostic| d.file.as_ref().is_none_or(|file| (0..parts.len()).all(|i| marker(i) != *file));

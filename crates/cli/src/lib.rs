@@ -30,6 +30,7 @@ mod opt;
 mod options;
 mod profile;
 mod progress;
+mod recording;
 mod run;
 mod statistics;
 mod tool;

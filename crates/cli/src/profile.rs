@@ -9,6 +9,7 @@ mod json;
 mod text;
 
 use crate::answer::Answer;
+use crate::recording::Recording;
 use crate::run::Request;
 use ::explain::launch::make;
 use gpu::runline::{self, Run};
@@ -30,6 +31,7 @@ warps stalled there. No GPU is used: the code is simulated, one SM in detail. Wh
   --launch TEXT        a run line: 'k grid=(64) block=(128) args: n:u32=8192 x:f32[n]=random(1)'
   --kernel, --grid, --block, --shared, --memory, --arg
                        as for `sassafras run`
+  --recording FILE     a launch of a whole program with its memory (docs/profile.md)
   --run N              the Nth launch alone, from 1; without it, all
   -O1 ... -O3          the level that PTX is compiled with (3)
   --compare FILE2      both codes side by side, with the same launches
@@ -45,6 +47,7 @@ warps stalled there. No GPU is used: the code is simulated, one SM in detail. Wh
 struct Wanted {
     request: Request,
     launch: Option<String>,
+    recording: Option<String>,
     number: Option<usize>,
     level: u8,
     compare: Option<String>,
@@ -68,6 +71,7 @@ impl Wanted {
         let mut wanted = Wanted {
             request: Request::default(),
             launch: None,
+            recording: None,
             number: None,
             level: 3,
             compare: None,
@@ -86,6 +90,7 @@ impl Wanted {
             match word.as_str() {
                 "-O1" | "-O2" | "-O3" | "-O0" => wanted.level = number(word, &word[2..])?,
                 "--launch" => wanted.launch = Some(value()?),
+                "--recording" => wanted.recording = Some(value()?),
                 "--run" => wanted.number = Some(number(word, &value()?)?),
                 "--compare" => wanted.compare = Some(value()?),
                 "--budget" => wanted.budget = Some(number(word, &value()?)?),
@@ -122,14 +127,28 @@ impl Wanted {
         Ok(wanted)
     }
 
-    fn options(&self, run: &Run) -> Options {
+    fn options(&self, start: &Start) -> Options {
         let mut options = Options::new(self.parameters.clone());
-        options.l2 = self.l2.unwrap_or_else(|| {
-            let bytes = run.buffers().map(|buffer| buffer.len() as f64).sum::<f64>();
-            if bytes <= self.parameters.l2_bytes { L2::Warm } else { L2::Cold }
-        });
+        let fits = start.bytes() as f64 <= self.parameters.l2_bytes;
+        options.l2 = self.l2.unwrap_or(if fits { L2::Warm } else { L2::Cold });
         options.budget = self.budget.unwrap_or(options.budget);
         options
+    }
+}
+
+/// Where a launch is from.
+enum Start {
+    Line(Run),
+    Recorded(Recording),
+}
+
+impl Start {
+    /// Bytes of memory that are launched on.
+    fn bytes(&self) -> u64 {
+        match self {
+            Start::Line(run) => run.buffers().map(|buffer| buffer.len() as u64).sum(),
+            Start::Recorded(recording) => recording.bytes(),
+        }
     }
 }
 
@@ -172,14 +191,32 @@ impl Code {
         Ok(Code { file: file.to_string(), source, program, ptx, origin })
     }
 
-    fn profile(&self, run: &Run, options: &Options) -> Result<Profile, String> {
-        let mut machine = Machine::new(&self.program);
-        let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
-        let parameters = run.parameters(&addresses, |object, address| make(&mut machine, object, address))?;
-        let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
-        let launch = Launch { shared: run.shared, ..launch };
-        let profiled = sim::timing::profile(&mut machine, &launch, options);
-        profiled.map_err(|fault| format!("{}: {}: {fault}", self.file, run.kernel))
+    fn profile(&mut self, start: &Start, options: &Options) -> Result<Profile, String> {
+        match start {
+            Start::Line(run) => {
+                let mut machine = Machine::new(&self.program);
+                let addresses: Vec<u64> = run.buffers().map(|data| machine.allocate(data.to_vec())).collect();
+                let parameters =
+                    run.parameters(&addresses, |object, address| make(&mut machine, object, address))?;
+                let launch = Launch::new(&run.kernel, run.grid, run.block, &parameters);
+                let launch = Launch { shared: run.shared, ..launch };
+                self.profile_on(machine, &launch, options)
+            }
+            Start::Recorded(recording) => {
+                recording.write_variables(&mut self.program)?;
+                self.profile_on(recording.machine(&self.program)?, &recording.launch(), options)
+            }
+        }
+    }
+
+    fn profile_on(
+        &self,
+        mut machine: Machine,
+        launch: &Launch,
+        options: &Options,
+    ) -> Result<Profile, String> {
+        let profiled = sim::timing::profile(&mut machine, launch, options);
+        profiled.map_err(|fault| format!("{}: {}: {fault}", self.file, launch.kernel))
     }
 }
 
@@ -189,20 +226,20 @@ pub fn profile(words: &[String]) -> Result<Answer, String> {
         return Ok(wanted.table.into());
     }
     let file = wanted.request.file.as_ref().ok_or(format!("no file is given\n{USAGE}"))?;
-    let code = Code::load(file, wanted.level)?;
-    let other = wanted.compare.as_ref().map(|file| Code::load(file, wanted.level)).transpose()?;
+    let mut code = Code::load(file, wanted.level)?;
+    let mut other = wanted.compare.as_ref().map(|file| Code::load(file, wanted.level)).transpose()?;
     let mut reports = Vec::new();
-    for (run, index) in runs(&wanted, &code)?.iter().zip(1..) {
+    for (start, index) in starts(&wanted, &code)?.iter().zip(1..) {
         if wanted.number.is_some_and(|number| number != index) {
             continue;
         }
-        let options = wanted.options(run);
-        let profile = code.profile(run, &options)?;
-        reports.push(match &other {
+        let options = wanted.options(start);
+        let profile = code.profile(start, &options)?;
+        reports.push(match &mut other {
             None if wanted.json => json::report(&code, &profile),
             None => text::report(&code, &profile, wanted.top),
             Some(other) => {
-                let second = other.profile(run, &options)?;
+                let second = other.profile(start, &options)?;
                 match wanted.json {
                     true => compare::json([&code, other], [&profile, &second]),
                     false => compare::text([&code, other], [&profile, &second], wanted.top),
@@ -218,11 +255,15 @@ pub fn profile(words: &[String]) -> Result<Answer, String> {
 }
 
 /// The launches that are asked for.
-fn runs(wanted: &Wanted, code: &Code) -> Result<Vec<Run>, String> {
-    match &wanted.launch {
-        Some(text) => runline::launch(text).map(|run| vec![run]).map_err(|error| error.message),
-        None => wanted.request.runs(&code.source),
+fn starts(wanted: &Wanted, code: &Code) -> Result<Vec<Start>, String> {
+    if let Some(path) = &wanted.recording {
+        return Recording::read(path).map(|recording| vec![Start::Recorded(recording)]);
     }
+    let runs = match &wanted.launch {
+        Some(text) => vec![runline::launch(text).map_err(|error| error.message)?],
+        None => wanted.request.runs(&code.source)?,
+    };
+    Ok(runs.into_iter().map(Start::Line).collect())
 }
 
 /// A number with a unit of a thousand: `12.3 M`.

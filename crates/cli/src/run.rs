@@ -7,6 +7,7 @@
 
 use crate::answer::Answer;
 use crate::progress::Progress;
+use crate::recording::Recording;
 use crate::{inspect, log};
 use ::explain::launch::{Checks, execute, shown};
 use gpu::runline::{self, Run};
@@ -28,6 +29,8 @@ lines expect: those of the PTX file, or those of a launch file. With --kernel it
   --shared BYTES       dynamic shared memory (0)
   --memory NAME:TYPE=... a buffer that no parameter points to, for tensor maps and images: x:u16[64]=0
   --arg NAME:TYPE=...  a parameter, as in a run line: n:u32=4, x:f32[n]=random(1); once for each, in order
+  --recording FILE     a launch of a whole program with its memory (docs/profile.md), of a cubin
+  --changes FILE       where what that launch changes in memory is written
   --races              two accesses of shared memory without an order are an error (PTX files, without -O)
   --weak[=SEED]        an adversary orders warps and lanes, stores become visible late and loads are early, unless the
                        code orders them; the seed (0) chooses how. Seeds 0 to 7 try the extremes
@@ -50,6 +53,8 @@ pub struct Request {
     list: bool,
     weak: Option<u64>,
     show: usize,
+    recording: Option<String>,
+    changes: Option<String>,
 }
 
 impl Request {
@@ -67,6 +72,8 @@ impl Request {
                 "--shared" => request.shared = Some(value()?),
                 "--memory" => request.memory.push(value()?),
                 "--arg" => request.args.push(value()?),
+                "--recording" => request.recording = Some(value()?),
+                "--changes" => request.changes = Some(value()?),
                 "--races" => request.races = true,
                 "--list" => request.list = true,
                 "--weak" => request.weak = Some(0),
@@ -138,6 +145,9 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
     if request.races && matches!(programs, Programs::Simulated(_)) {
         return Err("races are found in PTX, not in compiled code".into());
     }
+    if let Some(recording) = &request.recording {
+        return run_recorded(recording, programs, &request);
+    }
     let runs = request.runs(&source)?;
     if request.list {
         return Ok(listed(&programs, &runs).into());
@@ -154,6 +164,16 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
         return Err(format!("{file} has no kernel {}{near}", unknown.kernel));
     }
     Ok(run_all(&runs, &programs, &request))
+}
+
+/// Runs a launch of a whole program.
+fn run_recorded(recording: &str, programs: Programs, request: &Request) -> Result<Answer, String> {
+    let Programs::Simulated(program) = programs else {
+        return Err("recordings run in the simulator: give a cubin, or a level".into());
+    };
+    let changes = request.changes.as_ref().ok_or("--recording needs --changes")?;
+    Recording::read(recording)?.execute(program, changes)?;
+    Ok(String::new().into())
 }
 
 /// Runs launches in order, and says of each what came of it.
@@ -222,7 +242,7 @@ fn load(file: &str, bytes: Vec<u8>, level: Option<u8>) -> Result<(String, Progra
         return simulated(&bytes).map(|programs| (String::new(), programs));
     }
     let source = String::from_utf8(bytes).map_err(|_| format!("{file} is neither PTX nor a cubin"))?;
-    let parsed = ptx::parse(&source, &ptx::Options { file: file.into(), check_only: false, advise: true });
+    let parsed = ptx::parse(&source, &ptx::Options { advise: true, ..ptx::Options::for_file(file) });
     let refused = |diagnostics: &[ptx::Diagnostic], advice: &[(usize, ptx::Advice)]| {
         format!("{file} can't be run\n{}", log::rich_text(file, &source, diagnostics, advice))
     };

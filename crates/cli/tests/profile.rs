@@ -3,10 +3,14 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn profile(words: &[&str]) -> Output {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sassafras"));
-    command.current_dir(repository).arg("profile").args(words).output().expect("the command starts")
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    command
+}
+
+fn profile(words: &[&str]) -> Output {
+    command().arg("profile").args(words).output().expect("the command starts")
 }
 
 fn text(words: &[&str]) -> String {
@@ -95,6 +99,38 @@ fn tables_of_numbers_are_read() {
 }
 
 #[test]
+fn recordings_are_profiled() {
+    // The launch of the sixth run line: what is counted does not depend on what is in memory.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recording");
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let base = 0x2f3b_0000_0000u64;
+    let parameters = [&4096u32.to_le_bytes()[..], &2f32.to_le_bytes(), &base.to_le_bytes()].concat();
+    let parameters = [parameters, (base + 0x10000).to_le_bytes().to_vec()].concat();
+    let hex: String = parameters.iter().map(|byte| format!("{byte:02x}")).collect();
+    let lines = [
+        "kernel saxpy\ngrid 4 1 1\nblock 1024 1 1\nshared 0".to_string(),
+        format!("parameters {hex}\nmemory {base:x} 16384 x\nmemory {:x} 16384 -\n", base + 0x10000),
+    ];
+    let (file, piece) = (folder.join("launch"), [16u64.to_le_bytes(), 4u64.to_le_bytes()].concat());
+    std::fs::write(&file, lines.join("\n")).expect("a temporary file");
+    std::fs::write(folder.join("x"), [piece, 2f32.to_le_bytes().to_vec()].concat())
+        .expect("a temporary file");
+    let file = file.to_str().expect("a path");
+    let words = ["examples/saxpy.ptx", "--recording", file, "--json"];
+    assert_eq!(text(&words), text(&["examples/saxpy.ptx", "--run", "6", "--json"]));
+
+    // Executed, it leaves 2 * 2 in the fifth word of y.
+    let changes = folder.join("changes");
+    let changes = changes.to_str().expect("a path");
+    let words = ["run", "-O3", "examples/saxpy.ptx", "--recording", file, "--changes", changes];
+    let output = command().args(words).output().expect("the command starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = std::fs::read(changes).expect("changes");
+    assert_eq!(bytes[..16], [(base + 0x10000).to_le_bytes(), 4096u64.to_le_bytes()].concat());
+    assert_eq!(bytes[16..48], [[0; 16], [0, 0, 128, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
+}
+
+#[test]
 fn what_can_not_be_done_is_refused() {
     for (words, message) in [
         (&["--no-such"][..], "unknown option"),
@@ -103,6 +139,7 @@ fn what_can_not_be_done_is_refused() {
         (&["examples/saxpy.ptx", "--l2", "hot"], "--l2 is warm, cold or auto"),
         (&["examples/saxpy.ptx", "--launch", "none grid=(1) block=(32)"], "there is no kernel none"),
         (&["README.md"], "README.md"),
+        (&["examples/saxpy.ptx", "--recording", "README.md"], "README.md: line 1"),
         (&["examples/saxpy.ptx", "--parameters", "README.md"], "README.md: line 3"),
     ] {
         let output = profile(words);

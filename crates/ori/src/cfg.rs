@@ -44,12 +44,13 @@ struct PostDominators {
 impl Cfg {
     /// Computes it.
     pub fn new(function: &Function) -> Cfg {
-        let n = function.blocks.len();
-        let succs: Vec<Blocks> = function
-            .blocks
-            .keys()
-            .map(|b| function.blocks[b].end.edges().iter().map(|e| e.to).collect())
-            .collect();
+        let of = |b: Block| function.blocks[b].end.edges().iter().map(|e| e.to).collect();
+        Cfg::of_successors(function.blocks.keys().map(of).collect())
+    }
+
+    /// Computes it for another graph: the successors of each block, the entry first.
+    pub fn of_successors(succs: Vec<Blocks>) -> Cfg {
+        let n = succs.len();
         let order = reverse_post_order(n, &[Function::ENTRY], &succs);
         let mut preds = vec![Blocks::new(); n];
         for &b in &order {

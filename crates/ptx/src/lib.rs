@@ -1,4 +1,4 @@
-//! PTX ISA 9.0 as data: the instruction table, lexer, parser, checker and printer.
+//! PTX ISA 9.0 as data, and what is new to 9.4: the instruction table, lexer, parser, checker and printer.
 //!
 //! ```
 //! let source = ".version 9.0\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n";
@@ -32,7 +32,7 @@ pub use ast::Module;
 pub use diag::{Advice, Diagnostic, Severity};
 pub use parse::{parse, source_text};
 pub use print::print;
-pub use target::{Target, Version};
+pub use target::{Target, Toolkit, Version};
 pub use types::Type;
 
 /// How to read a module.
@@ -45,12 +45,20 @@ pub struct Options {
     pub check_only: bool,
     /// Work out [`Parsed::advice`].
     pub advise: bool,
+    /// The release whose answers are wanted, and which knows no newer PTX. `None`: the answers of [`Toolkit::USUAL`], but
+    /// newer PTX is accepted, too.
+    pub toolkit: Option<Toolkit>,
 }
 
 impl Options {
     /// The options for a file of this name.
     pub fn for_file(file: &str) -> Options {
         Options { file: file.to_string(), ..Options::default() }
+    }
+
+    /// The release that says which PTX is accepted.
+    pub(crate) fn newest_toolkit(&self) -> Toolkit {
+        self.toolkit.unwrap_or(Toolkit::NEWEST)
     }
 }
 

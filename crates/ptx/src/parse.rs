@@ -20,7 +20,7 @@ use crate::ast::*;
 use crate::diag::{Advice, Diagnostic, Severity, Span};
 use crate::lex::{Lexer, Marker, Token, TokenKind};
 use crate::names::{Meaning, Names};
-use crate::target::{Target, Version};
+use crate::target::{Target, Toolkit, Version};
 use crate::types::Type;
 use crate::{Options, Parsed};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -49,6 +49,9 @@ pub(crate) struct Parser<'s> {
     pub advice: Vec<(usize, Advice)>,
     advises: bool,
     lines: LineCursor,
+    /// The release that says which PTX is accepted, and the version that messages call the current one.
+    toolkit: Toolkit,
+    current_version: Version,
     pub version: Version,
     pub target: Target,
     /// `texmode_independent`: textures and samplers are told apart.
@@ -166,7 +169,9 @@ pub fn parse<'s>(source: &'s str, options: &Options) -> Parsed<'s> {
         advice: Vec::new(),
         advises: options.advise,
         lines: LineCursor::default(),
-        version: Version::CURRENT,
+        toolkit: options.newest_toolkit(),
+        current_version: options.toolkit.unwrap_or(Toolkit::USUAL).newest_ptx(),
+        version: Version::FIRST,
         target: Target::default(),
         separate_samplers: false,
         header: header::HeaderSpans::default(),

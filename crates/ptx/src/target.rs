@@ -22,18 +22,67 @@ impl Version {
     /// The oldest one: what needs no more needs no version.
     pub const FIRST: Version = Version::new(1, 0);
 
-    /// The newest one that the front end knows.
-    pub const CURRENT: Version = Version::new(9, 0);
-
     /// Has this version what came with that one? ptxas takes 5.1 for 6.0.
     pub fn reaches(self, other: Version) -> bool {
         self >= other || self == Version::new(5, 1) && other == Version::new(6, 0)
     }
+}
 
-    /// Every version that ptxas 13.0 accepts (`ptxas --list-version`).
-    pub fn known(self) -> bool {
-        const LAST_MINOR: [u8; 10] = [0, 5, 3, 2, 3, 1, 5, 8, 8, 0];
-        self.major >= 1 && LAST_MINOR.get(self.major as usize).is_some_and(|last| self.minor <= *last)
+/// A release of the CUDA toolkit, by what its ptxas knows of PTX. Each knows all that the earlier ones do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the releases")]
+pub enum Toolkit {
+    V13_0,
+    V13_1,
+    V13_2,
+    V13_3,
+    V13_4,
+}
+
+impl Toolkit {
+    /// Every release, the oldest first.
+    pub const ALL: [Toolkit; 5] =
+        [Toolkit::V13_0, Toolkit::V13_1, Toolkit::V13_2, Toolkit::V13_3, Toolkit::V13_4];
+
+    /// The release that we stand in for unless another is asked for.
+    pub const USUAL: Toolkit = Toolkit::V13_0;
+
+    /// The newest one, which accepts all PTX that the others do.
+    pub const NEWEST: Toolkit = Toolkit::V13_4;
+
+    /// `13.0`
+    pub fn name(self) -> &'static str {
+        ["13.0", "13.1", "13.2", "13.3", "13.4"][self as usize]
+    }
+
+    /// What its ptxas says of itself: that of the newest package of the release.
+    pub fn full_version(self) -> &'static str {
+        ["13.0.88", "13.1.115", "13.2.86", "13.3.73", "13.4.92"][self as usize]
+    }
+
+    /// By name.
+    pub fn find(name: &str) -> Option<Toolkit> {
+        Toolkit::ALL.into_iter().find(|toolkit| toolkit.name() == name)
+    }
+
+    /// The newest PTX that it accepts: each release brought the next minor version.
+    pub fn newest_ptx(self) -> Version {
+        Version::new(9, self as u8)
+    }
+
+    /// Does it accept this version (`ptxas --list-version`)?
+    pub fn accepts(self, version: Version) -> bool {
+        const LAST_MINOR: [u8; 9] = [0, 5, 3, 2, 3, 1, 5, 8, 8];
+        match LAST_MINOR.get(version.major as usize) {
+            Some(last) => version.major >= 1 && version.minor <= *last,
+            None => version.major == 9 && version <= self.newest_ptx(),
+        }
+    }
+
+    /// Every version that it accepts, the oldest first.
+    pub fn versions(self) -> impl Iterator<Item = Version> {
+        let all = (1..=9).flat_map(|major| (0..10).map(move |minor| Version::new(major, minor)));
+        all.filter(move |version| self.accepts(*version))
     }
 }
 
@@ -76,6 +125,11 @@ impl Target {
     /// `a`, `f` or none.
     pub fn suffix(self) -> Suffix {
         self.info().suffix
+    }
+
+    /// Does this release know the name?
+    pub fn is_known_to(self, toolkit: Toolkit) -> bool {
+        self.since() <= toolkit.newest_ptx()
     }
 
     /// The first version that accepts it.

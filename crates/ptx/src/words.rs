@@ -1,4 +1,4 @@
-//! The vocabulary: every modifier word of PTX 9.0 with its kind.
+//! The vocabulary: every modifier word of PTX with its kind.
 //!
 //! ptxas treats an opcode as a mnemonic and a bag of modifiers: modifiers of different kinds may come in any
 //! order, those of one kind keep theirs, and a kind that an instruction doesn't take has a text of its own.

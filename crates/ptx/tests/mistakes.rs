@@ -88,7 +88,8 @@ fn read_cases(text: &str) -> Vec<Case> {
 
 /// What the command would print when it only checks the module, and its exit code.
 fn check(case: &Case) -> (i32, String) {
-    let parsed = ptx::parse(&case.source, &ptx::Options::for_file(FILE));
+    let options = ptx::Options { toolkit: Some(ptx::Toolkit::V13_0), ..ptx::Options::for_file(FILE) };
+    let parsed = ptx::parse(&case.source, &options);
     let mut stderr = render_ptxas(FILE, &parsed.diagnostics);
     if parsed.failed() {
         return (255, format!("{stderr}{ABORTED}\n"));

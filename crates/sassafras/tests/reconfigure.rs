@@ -34,12 +34,13 @@ fn changes(code: &[sass::Inst]) -> Vec<String> {
     code.iter().filter(|i| i.form().op == sass::Op::USETMAXREG).map(|i| i.to_string()).collect()
 }
 
-/// So many values that are alive together.
+/// So many values that are alive together, at the barrier.
 fn work(values: usize) -> String {
     let load = |i: usize| format!("ld.global.f32 %f{i}, [%rd1+{}];\n", 4 * i);
     let store = |i: usize| format!("st.global.f32 [%rd1+{}], %f{i};\n", 4 * (values - i));
     let first = "ld.param.b64 %rd1, [p];\n".to_string();
-    first + &(0..values).map(load).collect::<String>() + &(0..values).map(store).collect::<String>()
+    let [loads, stores] = [(0..values).map(load).collect::<String>(), (0..values).map(store).collect()];
+    first + &loads + "bar.sync 0;\n" + &stores
 }
 
 #[test]

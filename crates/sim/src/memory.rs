@@ -124,6 +124,17 @@ impl Global {
         base
     }
 
+    /// Puts memory at an address of the caller's choice; `None` if it is not global memory, or some is there already.
+    pub fn place(&mut self, base: u64, bytes: Vec<u8>) -> Option<()> {
+        let end = base.checked_add(bytes.len() as u64)?;
+        let index = self.allocations.partition_point(|(other, _)| *other < base);
+        let below = index.checked_sub(1).and_then(|below| self.allocations.get(below));
+        let is_apart = below.is_none_or(|(other, bytes)| other + bytes.len() as u64 <= base)
+            && self.allocations.get(index).is_none_or(|(other, _)| end <= *other && base < *other);
+        let is_global = base > 0 && end <= Space::Shared.window();
+        (is_apart && is_global).then(|| self.allocations.insert(index, (base, bytes)))
+    }
+
     /// The handle of an image.
     pub fn add_image(&mut self, image: Image) -> u64 {
         self.images.push(Image { sizes: image.sizes.map(|size| size.max(1)), ..image });
@@ -205,6 +216,24 @@ mod tests {
         assert_eq!(global.slice(a - 1, 1), None);
         assert_eq!(global.slice(u64::MAX, 8), None);
         assert_eq!(global.slice(0, 1), None);
+    }
+
+    #[test]
+    fn memory_is_placed_beside_other_memory() {
+        let mut global = Global::default();
+        let first = global.allocate(vec![1; 8]);
+        assert_eq!(global.place(first + 8, vec![2; 8]), Some(()));
+        assert_eq!(global.place(first + 16, vec![3; 8]), Some(()));
+        assert_eq!(global.place(0x1000, vec![4; 8]), Some(()));
+        for taken in [first, first + 4, first + 12, 0xfff, 0x1001] {
+            assert_eq!(global.place(taken, vec![5; 8]), None);
+        }
+        for outside in [0, Space::Shared.window() - 4, u64::MAX] {
+            assert_eq!(global.place(outside, vec![5; 8]), None);
+        }
+        assert_eq!(global.slice(first + 8, 8), Some(&mut [2u8; 8][..]));
+        assert_eq!(global.slice(0x1000, 8), Some(&mut [4u8; 8][..]));
+        assert!(global.allocate(vec![6; 8]) > first + 16);
     }
 
     #[test]

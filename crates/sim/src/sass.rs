@@ -93,6 +93,12 @@ impl Program {
         self.image.kernels.iter().map(|kernel| kernel.name.as_str())
     }
 
+    /// Puts bytes into a variable of the module, in global or in constant memory, as the host does before a launch;
+    /// `None` if there is none of that name, or it is smaller.
+    pub fn write_variable(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Option<()> {
+        self.image.write_variable(name, offset, bytes)
+    }
+
     /// Instructions that are certain not to be executed, with the functions that they are in. Others may turn out
     /// to be unknown to `ori::eval`.
     pub fn unsupported(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -153,6 +159,11 @@ impl<'p> Machine<'p> {
     /// Global memory that holds these bytes; its address.
     pub fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
         self.global.allocate(bytes)
+    }
+
+    /// Global memory that holds these bytes at an address; `None` if it can't be there.
+    pub fn place(&mut self, address: u64, bytes: Vec<u8>) -> Option<()> {
+        self.global.place(address, bytes)
     }
 
     /// Bytes of global memory, if they are all of one allocation.

@@ -101,7 +101,8 @@ pub enum Error {
         /// The address in it.
         address: u64,
     },
-    /// No scoreboard tells when the atomic at this address is done: who waits for all scoreboards doesn't wait for it.
+    /// No scoreboard tells when the atomic at this address is done: who waits for all scoreboards, as this section does
+    /// (DEPBAR), doesn't wait for it. Elsewhere ptxas leaves the scoreboard out where nobody wants the result.
     Unsignalled {
         /// The section.
         section: String,
@@ -239,12 +240,13 @@ fn indirect_branches(object: &Object, function: &str) -> BTreeMap<usize, Vec<usi
 pub fn verify_code(code: &Code) -> Result<Vec<Report>, Error> {
     let program = Program::of(code)?;
     let mut findings = Findings::default();
+    let waits_for_all = code.insts.iter().any(|inst| inst.op() == Op::DEPBAR && !inst.has(M::LE));
     for (index, inst) in code.insts.iter().enumerate() {
         let (section, address) = (|| code.name.clone(), WORD_BYTES * index as u64);
         if has_constant_operand(inst) && !code.isa.target().constant_operands {
             return Err(Error::Constant { section: section(), address });
         }
-        if matches!(inst.op(), Op::ATOM | Op::ATOMG) && inst.control.write.is_none() {
+        if waits_for_all && matches!(inst.op(), Op::ATOM | Op::ATOMG) && inst.control.write.is_none() {
             return Err(Error::Unsignalled { section: section(), address });
         }
     }

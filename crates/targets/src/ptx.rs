@@ -22,7 +22,8 @@ pub struct PtxTarget {
     pub sm: u16,
     /// `a`, `f` or nothing
     pub suffix: Suffix,
-    /// The first PTX version that accepts it (major, minor), found by binary search over `.version` with ptxas 13.0.88.
+    /// The first PTX version that accepts it (major, minor), found by binary search over `.version` with ptxas 13.0.88,
+    /// of sm_107 with 13.4.92.
     pub since: (u8, u8),
     /// The chip: `sm`, but for sm_101, which is sm_110 by its older name.
     pub chip: u16,
@@ -47,7 +48,7 @@ impl PtxTarget {
 use PtxTarget as T;
 
 /// Chips that PTX may name and that there is no code for.
-const WITHOUT_CODE: [PtxTarget; 22] = [
+const WITHOUT_CODE: [PtxTarget; 25] = [
     T::new("sm_10", 10, Suffix::None, 1, 0),
     T::new("sm_11", 11, Suffix::None, 1, 0),
     T::new("sm_12", 12, Suffix::None, 1, 2),
@@ -70,6 +71,9 @@ const WITHOUT_CODE: [PtxTarget; 22] = [
     T::new("sm_101", 101, Suffix::None, 8, 6).in_family(101).on_chip(110),
     T::new("sm_101a", 101, Suffix::Arch, 8, 6).in_family(101).on_chip(110),
     T::new("sm_101f", 101, Suffix::Family, 8, 8).in_family(101).on_chip(110),
+    T::new("sm_107", 107, Suffix::None, 9, 4).in_family(100),
+    T::new("sm_107a", 107, Suffix::Arch, 9, 4).in_family(100),
+    T::new("sm_107f", 107, Suffix::Family, 9, 4).in_family(100),
 ];
 
 /// How many names there are.

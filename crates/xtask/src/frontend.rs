@@ -1,7 +1,7 @@
 //! The front end under test, called in process: the one place that knows its interface.
 
 use ptx::diag::{ABORTED, render_ptxas};
-use ptx::{Options, Parsed, Severity};
+use ptx::{Options, Parsed, Severity, Toolkit};
 
 /// What the `sassafras` command says about a module when it only parses and checks it.
 pub struct Checked {
@@ -13,7 +13,8 @@ pub struct Checked {
 
 /// `arch` is the value of `-arch`; `None` for the module's own target.
 pub fn check(file: &str, source: &str, arch: Option<&str>) -> Checked {
-    let options = Options { check_only: true, ..Options::for_file(file) };
+    // The recorded answers are those of 13.0.
+    let options = Options { check_only: true, toolkit: Some(Toolkit::V13_0), ..Options::for_file(file) };
     let parsed = ptx::parse(source, &options);
     let mut stderr = render_ptxas(file, &parsed.diagnostics);
     let mut first_error = first_error(&parsed);

@@ -3,12 +3,9 @@
 use super::parse::Given;
 use super::ptxas_help;
 use super::table::{Effect, Group, Id, Kind, OPTIONS, Row};
-use ptx::Version;
+use ptx::Toolkit;
 use sassafras::{Knob, Tuning};
 use std::fmt::Write;
-
-/// The release that we stand in for. Triton looks for `release M.m`, XLA for `VM.m.p` as a word.
-const STANDS_IN_FOR: &str = "Stands in for ptxas of the Cuda compilation tools, release 13.0, V13.0.88";
 
 pub const GROUPS: &[(Group, &str)] = &[
     (Group::Files, "Files and machine"),
@@ -31,25 +28,27 @@ pub fn requested(given: &Given, commands: Option<&str>) -> Option<String> {
     match () {
         _ if given.has(Id::Help) => Some(help(commands)),
         _ if given.has(Id::HelpPasses) => Some(sassafras::help_passes()),
-        _ if given.has(Id::Version) => Some(version()),
-        _ if given.has(Id::ListVersion) => Some(versions()),
+        _ if given.has(Id::Version) => Some(version(given.toolkit().unwrap_or(Toolkit::USUAL))),
+        _ if given.has(Id::ListVersion) => Some(versions(given.toolkit().unwrap_or(Toolkit::USUAL))),
         _ if given.has(Id::HelpTune) => Some(tuning()),
         _ if !has_input => Some(help(commands)),
         _ => None,
     }
 }
 
-fn version() -> String {
+/// Callers find the release that we stand in for: Triton looks for `release M.m`, XLA for `VM.m.p` as a word.
+fn version(toolkit: Toolkit) -> String {
+    let (release, full) = (toolkit.name(), toolkit.full_version());
     format!(
-        "sassafras {}, an open PTX compiler, not made by NVIDIA\n{STANDS_IN_FOR}\n",
+        "sassafras {}, an open PTX compiler, not made by NVIDIA\n\
+         Stands in for ptxas of the Cuda compilation tools, release {release}, V{full}\n",
         env!("CARGO_PKG_VERSION")
     )
 }
 
-fn versions() -> String {
-    let pairs =
-        (1..=Version::CURRENT.major).flat_map(|major| (0..10).map(move |minor| Version::new(major, minor)));
-    pairs.filter(|version| version.known()).map(|version| format!("{version}\n")).collect()
+/// The versions of that release: who asks wants to know what to write.
+fn versions(toolkit: Toolkit) -> String {
+    toolkit.versions().map(|version| format!("{version}\n")).collect()
 }
 
 fn tuning() -> String {
@@ -132,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_version_is_found_by_callers() {
-        let text = version();
+        let text = version(Toolkit::USUAL);
         let release = text.split("release ").nth(1).unwrap();
         assert!(release.starts_with("13.0,"), "Triton's pattern: release (\\d+\\.\\d+)");
         let is_full = |word: &str| word.strip_prefix('V').is_some_and(|v| v.split('.').count() == 3);
@@ -141,8 +140,10 @@ mod tests {
 
     #[test]
     fn versions_as_ptxas_lists_them() {
-        assert_eq!(versions().lines().count(), 44);
-        assert!(versions().ends_with("8.7\n8.8\n9.0\n"));
+        let usual = versions(Toolkit::USUAL);
+        assert_eq!(usual.lines().count(), 44);
+        assert!(usual.ends_with("8.7\n8.8\n9.0\n"));
+        assert_eq!(versions(Toolkit::V13_4), usual + "9.1\n9.2\n9.3\n9.4\n");
     }
 
     #[test]

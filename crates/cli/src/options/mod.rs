@@ -26,6 +26,11 @@ impl Given {
         self.word(Id::Arch).and_then(Arch::find).unwrap_or_default()
     }
 
+    /// The toolkit whose ptxas we stand in for, if one is asked for.
+    pub fn toolkit(&self) -> Option<ptx::Toolkit> {
+        self.word(Id::CudaVersion).and_then(ptx::Toolkit::find)
+    }
+
     pub fn output(&self) -> &str {
         self.word(Id::Output).unwrap_or("elf.o")
     }

@@ -141,8 +141,10 @@ fn fast_compile_value(given: &Given, log: &mut Log) -> Result<(), Stop> {
 }
 
 fn api_version(given: &Given, log: &mut Log) -> Result<(), Stop> {
+    let newest = given.toolkit().unwrap_or(ptx::Toolkit::NEWEST);
     match given.word(Id::CudaApiVersion) {
-        None | Some("13.0") => Ok(()),
+        None => Ok(()),
+        Some(name) if ptx::Toolkit::find(name).is_some_and(|api| api <= newest) => Ok(()),
         Some(other) => Err(log.fatal(&format!("Invalid value '{other}' for option '--cuda-api-version'"))),
     }
 }

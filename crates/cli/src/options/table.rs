@@ -168,6 +168,7 @@ options! {
     Fuel "fuel" "" Kind::Unsigned, Own, Done, "N", "rewrite no more than N things in each function";
     Tune "tune" "" Kind::Pairs, Own, Done, "NAME=VALUE,...", "change a number of a heuristic";
     HelpTune "help-tune" "" Kind::Flag, Own, Done, "", "list the numbers that --tune changes";
+    CudaVersion "cuda-version" "" Kind::OneOf(|word| ptx::Toolkit::find(word).is_some()), Own, Done, "13.0|...|13.4", "stand in for ptxas of this toolkit, and accept no newer PTX; by default as 13.0, but newer PTX is accepted, too";
     TimePasses "time-passes" "" Kind::Flag, Own, Done, "", "print how long each pass took";
 
     RegisterAllocation "regAllocOptLevel" "regAllocOptLevel" Kind::Number, Hidden, Nothing(INTERNAL), "N", "Triton passes 2";

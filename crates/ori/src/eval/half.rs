@@ -13,11 +13,14 @@ fn format(call: &mut Call) -> Format {
     if call.has(M::BF16_V2) { BF16 } else { F16 }
 }
 
-/// The lower and the upper element.
+/// The lower and the upper element. `.H0_NH1` swaps them, and changes the sign of what was the upper one: `-R.H0_NH1` is
+/// the pair (upper, -lower), which ptxas multiplies with where the program has made such a pair.
 fn halves(arg: Arg, format: Format) -> Option<[u64; 2]> {
+    const SIGN: u64 = 0x8000;
     let (low, high) = (arg.bits & 0xffff, arg.bits >> 16 & 0xffff);
     let lanes = match arg.part {
         M::Empty => [low, high],
+        M::H0_NH1 => [high ^ SIGN, low],
         M::H0_H0 => [low, low],
         M::H1_H1 => [high, high],
         _ => return None,

@@ -348,6 +348,9 @@ fn halves() {
     assert_eq!(words(Op::HADD2, &[M::BF16_V2], &[bf16, bf16]), Some(0x4080_4000));
     let spread = [Arg::word(f16).part(M::H1_H1), Arg::word(f16), Arg::word(f16).part(M::H0_H0).neg()];
     assert_eq!(eval(Op::HFMA2, &[M::MMA], &spread).map(|r| r.bits()), Some(0x4200_3c00));
+    let ones = Arg::word(0x3c00_3c00);
+    let signs = [Arg::word(f16).part(M::H0_NH1).neg(), ones, Arg::word(0)];
+    assert_eq!(eval(Op::HFMA2, &[], &signs).map(|r| r.bits()), Some(0xbc00_4000));
     let widen = [Arg::word(0).neg(), Arg::word(f16).part(M::H1_H1)];
     assert_eq!(eval(Op::HADD2, &[M::F32], &widen).map(|r| r.bits()), Some(2f32.to_bits().into()));
     assert_eq!(words(Op::HSET2, &[M::LT, M::AND], &[0x3c00_3c00, f16]), Some(0xffff_0000));

@@ -381,7 +381,7 @@ impl<'s> Parser<'s> {
         if let Some(id) = self.resolved_ids.get(&key) {
             return Ok(*id);
         }
-        let opcode = resolve(&key.1, glued, self.target, self.version);
+        let opcode = resolve(&key.1, glued, self.target, self.version, self.toolkit);
         if let Some(OpcodeError::Syntax { at, word }) = opcode.errors.last() {
             let at = start as usize + at;
             let message = format!("Parsing error near '{word}': syntax error");

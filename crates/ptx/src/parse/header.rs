@@ -86,9 +86,9 @@ impl<'s> Parser<'s> {
         let number = self.text(token).trim_start_matches(".version").trim();
         let parts = number.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         match parts.map(|(major, minor)| Version::new(major, minor)) {
-            Some(version) if version.known() => self.version = version,
+            Some(version) if self.toolkit.accepts(version) => self.version = version,
             _ => {
-                let current = Version::CURRENT;
+                let current = self.current_version;
                 let message = format!("Unsupported .version {number}; current version is '{current}'");
                 return self.fatal(token.span(), message);
             }
@@ -132,7 +132,8 @@ impl<'s> Parser<'s> {
                 .fatal(token.span(), format!("Target architecture not defined at start of file '{file}'"));
         }
         if machine {
-            let Some(target) = Target::find(text) else {
+            let known = Target::find(text).filter(|target| target.is_known_to(self.toolkit));
+            let Some(target) = known else {
                 return self.fatal(token.span(), format!("Unsupported .target '{text}'"));
             };
             self.target = target;

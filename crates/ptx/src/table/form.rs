@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "types say what they are; fields are named as PTX names them")]
 
-use crate::target::{Target, Version};
+use crate::target::{Target, Toolkit, Version};
 use crate::types::Type;
 use crate::words::{Kind, Word};
 use std::borrow::Cow;
@@ -21,6 +21,12 @@ impl Form {
     /// Is there a place for a word of this kind?
     pub fn takes(&self, kind: Kind) -> bool {
         self.slots.iter().any(|slot| slot.kind == kind)
+    }
+
+    /// Had the release this row?
+    pub fn is_known_to(&self, toolkit: Toolkit) -> bool {
+        let mut needs = self.gates.iter().flat_map(|gate| gate.needs);
+        !needs.any(|need| matches!(need, Need::Version(version) if *version > toolkit.newest_ptx()))
     }
 }
 

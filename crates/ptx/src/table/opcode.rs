@@ -8,7 +8,7 @@ use super::{
     Condition, Consequence, Form, Gate, Instruction, Rule, Slot, Spec, Step, Words, instruction, word_rules,
 };
 use crate::diag::Severity;
-use crate::target::{Target, Version};
+use crate::target::{Target, Toolkit, Version};
 use crate::types::{Class, Type};
 use crate::words::{Kind, Turn, Word};
 use smallvec::SmallVec;
@@ -145,8 +145,9 @@ impl Opcode {
     }
 }
 
-/// `glued` bytes of the spelling were written without a blank: the mnemonic is among them.
-pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -> Opcode {
+/// `glued` bytes of the spelling were written without a blank: the mnemonic is among them. Rows that came after `toolkit`
+/// don't count.
+pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version, toolkit: Toolkit) -> Opcode {
     let (found, tail) = split_mnemonic(spelling, glued);
     let mut op = Opcode {
         spelling: spelling.to_string(),
@@ -188,7 +189,7 @@ pub fn resolve(spelling: &str, glued: usize, target: Target, version: Version) -
         let remarks = op.remarks(rule, target, version);
         if rule.step == Step::Rule { &mut op.rules } else { &mut op.late }.extend(remarks);
     }
-    op.choose_forms(instruction, target, version);
+    op.choose_forms(instruction, target, version, toolkit);
     let taken = |fit: &Fit| fit.chosen.iter().flatten().any(|w| w.kind().is_operation());
     if more_operations && op.fits.iter().any(taken) {
         op.no_form("Multiple instruction post-operation flags set".into());
@@ -328,9 +329,15 @@ impl Opcode {
     }
 
     /// Finds the rows that the opcode may be, or says why there are none.
-    fn choose_forms(&mut self, instruction: &Instruction, target: Target, version: Version) {
+    fn choose_forms(
+        &mut self,
+        instruction: &Instruction,
+        target: Target,
+        version: Version,
+        toolkit: Toolkit,
+    ) {
         let forms = instruction.forms;
-        for form in forms {
+        for form in forms.iter().filter(|form| form.is_known_to(toolkit)) {
             if let Some(mut fit) = fit(form, &self.words) {
                 let gates = form.gates.iter().flat_map(|g| self.refusals(g, &[], target, version));
                 let complaints = self.complaints(form, &fit);

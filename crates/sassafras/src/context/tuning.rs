@@ -95,6 +95,8 @@ tuning! {
     thread_steer_sleep = 1000, "nanoseconds", "as ptxas 13.0 has it";
     /// Rewrites of one instruction by combine before it is left as it is.
     combine_rewrites = 8, "rewrites", "judgment: bounds the time; rules rarely apply more than three times in a row";
+    /// How many of the branches that decided a condition are looked at for one that dominates a block, the latest first.
+    combine_conditions = 32, "branches", "judgment: a flag that is tested everywhere must not cost the square of the tests";
     /// How many functions of a selected constant a comparison looks through.
     combine_select_depth = 2, "definitions", "judgment: bounds the time";
     /// How far the definitions of an address are followed to a constant that its offset can have.
@@ -123,6 +125,10 @@ tuning! {
     unroll_runtime_factor = 4, "iterations", "ptxas 13.0.88 at -O2 and up";
     /// The longest body that is unrolled where the trip count is not known.
     unroll_runtime_max_body = 18, "instructions", "ptxas 13.0.88 at -O2 and up";
+    /// The same of a body with loads of global or local memory, whose latencies overlap; memory operations count twice.
+    unroll_runtime_max_load_body = 46, "instructions", "ptxas 13.0.88: loops of 1 to 14 loads, sums and products";
+    /// By how much the limit is higher for each load of shared memory, whose latencies overlap.
+    unroll_runtime_body_per_shared_load = 5, "instructions", "ptxas 13.0.88: loops of 1 to 12 loads, sums and products";
     /// The longest exit test that is computed ahead where the trip count is not known.
     unroll_runtime_max_test = 3, "instructions", "judgment: it is copied for each iteration at a time";
     /// Bytes of loads that a thread has in flight for full bandwidth: with fewer in an iteration, loops with an unknown step are unrolled.

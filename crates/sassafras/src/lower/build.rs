@@ -22,12 +22,12 @@ pub const NOT_PT: Arg = Arg::True(false);
 impl Lower<'_, '_> {
     /// The current value of a PTX register.
     pub(crate) fn read(&mut self, reg: ast::Reg) -> Value {
-        if let Some(value) = self.now.get(&reg) {
-            return *value;
+        if let Some(value) = self.now.get(reg) {
+            return value;
         }
         let (file, words) = self.shape(reg);
         let value = self.undefined(file, words);
-        self.now.insert(reg, value);
+        self.now.set(reg, value);
         value
     }
 
@@ -384,7 +384,7 @@ impl Lower<'_, '_> {
             None => value,
             Some((predicate, negated)) => self.guarded(predicate, negated, reg, value),
         };
-        self.now.insert(reg, value);
+        self.now.set(reg, value);
         self.bind(reg, value, self.at);
         Some(())
     }
@@ -402,25 +402,22 @@ impl Lower<'_, '_> {
     pub(crate) fn in_guarded_branch(&mut self, lower: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         let Some((predicate, negated)) = self.guard.take() else { return lower(self) };
         let (inside, after) = (self.kernel.code.block(), self.kernel.code.block());
-        let before = self.now.clone();
+        let before = self.now.mark();
         let (yes, no) = (Edge::to(inside), Edge::to(after));
         let from = std::mem::replace(&mut self.block, inside);
         self.kernel.code.blocks[from].end =
             Terminator::Branch { predicate, negated, uniform: false, yes, no };
         lower(self)?;
         // Registers written inside become block parameters of the join.
-        let mut changed: Vec<(ast::Reg, Value)> =
-            self.now.iter().filter(|(r, v)| before.get(r) != Some(v)).map(|(r, v)| (*r, *v)).collect();
-        changed.sort();
         let mut args = (Vec::new(), Vec::new());
-        for (reg, value) in changed {
+        for (reg, old, value) in self.now.changes(before) {
             let (file, words) = self.shape(reg);
-            let old = before.get(&reg).copied().unwrap_or_else(|| self.undefined(file, words));
+            let old = old.unwrap_or_else(|| self.undefined(file, words));
             let param = self.kernel.code.value(file, words);
             self.kernel.code.blocks[after].params.push(param);
             args.0.push(value);
             args.1.push(old);
-            self.now.insert(reg, param);
+            self.now.set(reg, param);
         }
         self.kernel.code.blocks[self.block].end = Terminator::Jump(Edge { to: after, args: args.0 });
         if let Terminator::Branch { no, .. } = &mut self.kernel.code.blocks[from].end {

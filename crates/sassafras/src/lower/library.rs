@@ -3,7 +3,6 @@
 //! A routine is a `.func` whose parameters and results are registers. In PTX they are readable, the interpreter can run
 //! them, and they work on every target. A routine is parsed when it is first needed.
 
-use super::control::cfg::End;
 use super::control::param_words::ParamWords;
 use super::{Env, Kernel, Lines, Lower};
 use crate::context::target::TargetMachine;
@@ -19,7 +18,7 @@ use std::sync::OnceLock;
 
 /// An inlined routine.
 pub struct Inlined {
-    pub params: FxHashMap<Reg, Value>,
+    pub params: Vec<(Reg, Value)>,
 }
 
 struct Routine {
@@ -42,10 +41,10 @@ macro_rules! routines {
     };
 }
 
-const COUNT: usize = 13;
+const COUNT: usize = 15;
 static ROUTINES: [Routine; COUNT] = routines! {
     "bits": "fns";
-    "divide": "udiv16" "urem16" "udiv32" "urem32" "udiv64" "urem64";
+    "divide": "udiv16" "urem16" "udiv32" "urem32" "udiv64" "urem64" "sdiv64" "srem64";
     "double": "div_f64" "sqrt_f64" "rsqrt_f64";
     "float": "div_f32" "sqrt_f32";
     "policy": "range_policy";
@@ -131,7 +130,7 @@ pub const WINDOW: u8 = 2;
 
 /// The routines that can be called, with the general registers that each has, its parameters and the return address
 /// among them. A test compiles them for all targets with as many.
-pub const CALLED: [(&str, u8); 9] = [
+pub const CALLED: [(&str, u8); 11] = [
     ("div_f32", 12),
     ("sqrt_f32", 12),
     ("div_f64", 16),
@@ -141,6 +140,8 @@ pub const CALLED: [(&str, u8); 9] = [
     ("rsqrt_f64", 12),
     ("udiv64", 16),
     ("urem64", 16),
+    ("sdiv64", 16),
+    ("srem64", 16),
 ];
 
 fn window_registers(name: &str) -> Option<u8> {
@@ -177,12 +178,11 @@ pub fn function(name: &str, machine: &'static TargetMachine, tuning: Tuning) -> 
     let entry = lower.kernel.code.append(Function::ENTRY, data);
     let fixed = Fixed { results: consecutive(&lower.kernel.code, &values), ..convention.fixed() };
     lower.kernel.code.fixed.insert(entry, fixed);
-    let mut params: FxHashMap<Reg, Value> = params.into_iter().zip(values).collect();
+    let mut params: Vec<(Reg, Value)> = params.into_iter().zip(values).collect();
     params.extend(rounding.map(|reg| (reg, lower.register(Arg::Imm(0)))));
     lower.routine = Some(Inlined { params });
     let (first, returns) = lower.run().ok()?;
-    let ends = lower.results_at_returns(&results, &returns);
-    let last = lower.join_returns(&results, ends);
+    let last = lower.join_returns(&results, returns);
     let values = lower.kernel.code.blocks[last].params.clone();
     let args: Vec<Arg> = values.iter().map(|v| (*v).into()).collect();
     let data = lower.data(Op::Pseudo(Pseudo::Leave), &[], &[], &args);
@@ -265,19 +265,6 @@ impl Lower<'_, '_> {
         Some(results)
     }
 
-    /// The blocks from which a routine returns, each with the values of its results.
-    fn results_at_returns(&mut self, results: &[Reg], returns: &[usize]) -> Vec<(Block, Vec<Value>)> {
-        let mut ends = Vec::new();
-        for &b in returns {
-            debug_assert!(matches!(self.graph.blocks[b].end, End::Return));
-            self.now = std::mem::take(&mut self.at_end[b]);
-            self.block = self.last[b];
-            let args: Vec<Value> = results.iter().map(|r| self.read(*r)).collect();
-            ends.push((self.last[b], args));
-        }
-        ends
-    }
-
     /// A new block with the results as parameters, to which all returns jump.
     fn join_returns(&mut self, results: &[Reg], ends: Vec<(Block, Vec<Value>)>) -> Block {
         let after = self.kernel.code.block();
@@ -318,8 +305,7 @@ impl Lower<'_, '_> {
             inner.at = self.at;
             inner.descriptor = self.descriptor;
             let (first, returns) = inner.run().ok()?;
-            let ends = inner.results_at_returns(&results, &returns);
-            let after = inner.join_returns(&results, ends);
+            let after = inner.join_returns(&results, returns);
             self.descriptor = inner.descriptor;
             (after, first)
         };

@@ -1,11 +1,11 @@
 //! Lowering: PTX to Ori, one Ori function per PTX function.
 //!
-//! SSA construction from liveness: a block with several predecessors has a parameter for each PTX register that is live
-//! into it; any other block starts with the values at the end of its predecessor.
+//! Blocks are lowered in pre-order of the dominator tree: a block starts with the values that PTX registers have at the
+//! end of its immediate dominator, but for those that are its parameters ([`control::ssa`]).
 //!
 //! | question | file |
 //! |---|---|
-//! | which blocks there are, and what is live into them | [`control::cfg`] |
+//! | which blocks there are, and which registers are their parameters | [`control::cfg`], [`control::ssa`] |
 //! | which file lowers an instruction; unread modifiers and operands are an error | [`instruction`] |
 //! | reading operands, appending operations, writing results | [`build`] |
 //! | calls and their parameters | [`control::call`] |
@@ -42,14 +42,16 @@ use control::call;
 use control::cfg::{self, End, Graph};
 use control::constants::Constants;
 use control::param_words::ParamWords;
+use control::reg_values::{Mark, RegValues};
+use control::ssa::{Registers, Ssa};
 use cubin::module::SharedVariable;
 use memory::stack;
 use operand_use::OperandUse;
 use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
 use ptx::ast;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sync::fence;
-use tensor::wgmma;
+use tensor::{wgmma, wgmma_operands};
 
 /// A kernel or device function, and what its container needs to know.
 pub struct Kernel {
@@ -326,11 +328,12 @@ struct Lower<'k, 'a> {
     lines: &'a Lines,
     data: &'a Data,
     graph: Graph<'a>,
+    ssa: Ssa,
     constants: Constants,
     params: ParamWords,
     /// The registers that returns read, and the set of all registers that are read, computed on demand.
     results: Vec<ast::Reg>,
-    read: Option<cfg::RegSet>,
+    read: Option<FxHashSet<ast::Reg>>,
     /// The device function, its incoming parameters, and the address of a large result.
     device: Option<&'a ast::Function<'a>>,
     incoming: Vec<(ast::Reg, Value)>,
@@ -347,12 +350,9 @@ struct Lower<'k, 'a> {
     shared: FxHashMap<ast::Symbol, u64>,
     /// The offset of each local variable from the stack pointer.
     local: FxHashMap<ast::Symbol, u32>,
-    /// The value of each PTX register at the insertion point, and at the end of each lowered block.
-    now: FxHashMap<ast::Reg, Value>,
-    at_end: Vec<FxHashMap<ast::Reg, Value>>,
-    /// The Ori blocks in which each PTX block begins and ends.
+    now: RegValues,
+    /// The Ori block in which each PTX block begins.
     first: Vec<Block>,
-    last: Vec<Block>,
     block: Block,
     /// How many instructions of which block were searched for a wait for the warp, and whether the last event there is
     /// one: see `converge_warp`.
@@ -379,6 +379,13 @@ struct Lower<'k, 'a> {
     inlines_routines: Option<bool>,
 }
 
+/// A step of the walk over the dominator tree.
+enum Step {
+    Lower(usize),
+    /// The block and what it dominates are lowered.
+    Leave(Mark),
+}
+
 impl<'k, 'a> Lower<'k, 'a> {
     fn new(
         kernel: &'k mut Kernel,
@@ -387,15 +394,18 @@ impl<'k, 'a> Lower<'k, 'a> {
         params: ParamWords,
         results: &[ast::Reg],
     ) -> Lower<'k, 'a> {
-        let graph = Graph::new(env.module, body, &params, results);
-        let blocks = graph.blocks.len();
-        let initial = graph.order.first().map_or(&[][..], |entry| &graph.blocks[*entry].live_in);
+        let graph = Graph::new(env.module, body);
+        let outstanding = wgmma::Outstanding::new(env.module, body, &params, &graph, env.serial);
+        let awaited = wgmma_operands::sources(env.module, body);
+        // A debugger is told the value of each register at each join.
+        let unstable = |reg| env.debug || outstanding.registers().contains(&reg);
+        let registers = Registers { results, awaited: &awaited, unstable: &unstable };
+        let ssa = Ssa::new(env.module, body, &params, &graph, &registers);
         let constants = match env.debug {
             // A debugger may change a register.
             true => Constants::default(),
-            false => Constants::new(env.module, body, &params, initial),
+            false => Constants::new(env.module, body, &params, &ssa.initial),
         };
-        let outstanding = wgmma::Outstanding::new(env.module, body, &params, &graph, env.serial);
         Lower {
             kernel,
             module: env.module,
@@ -404,6 +414,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             lines: env.lines,
             data: env.data,
             graph,
+            ssa,
             constants,
             params,
             results: results.to_vec(),
@@ -418,10 +429,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             own: Vec::new(),
             shared: FxHashMap::default(),
             local: FxHashMap::default(),
-            now: FxHashMap::default(),
-            at_end: vec![FxHashMap::default(); blocks],
+            now: RegValues::default(),
             first: Vec::new(),
-            last: vec![Function::ENTRY; blocks],
             block: Function::ENTRY,
             searched: (Function::ENTRY, 0, false),
             at: 0,
@@ -444,41 +453,63 @@ impl<'k, 'a> Lower<'k, 'a> {
         Failure { line: self.lines.line(span.start), span, message }
     }
 
-    /// Lowers all blocks. Returns the edge into the first, and the blocks from which the body returns.
-    fn run(&mut self) -> Result<(Edge, Vec<usize>), Failure> {
+    /// Lowers all blocks. Returns the edge into the first, and of a routine the blocks from which it returns, each with
+    /// the values of its results.
+    fn run(&mut self) -> Result<(Edge, Vec<(Block, Vec<Value>)>), Failure> {
         self.first = self.graph.blocks.iter().map(|_| self.kernel.code.block()).collect();
         let rolled = self.first.iter().zip(&self.graph.blocks).filter(|(_, block)| block.rolled);
         self.kernel.code.rolled.extend(rolled.map(|(first, _)| *first));
-        for b in self.graph.order.clone() {
-            self.enter(b);
-            for i in 0..self.graph.blocks[b].insts.len() {
-                let inst = self.graph.blocks[b].insts[i];
-                self.begin_inst(inst.span);
-                if !self.before(inst) {
-                    self.inst(inst)?;
-                }
-            }
-            self.before_end(b);
-            self.last[b] = self.block;
-            self.at_end[b] = std::mem::take(&mut self.now);
-        }
+        self.add_params();
+        self.at_entry().into_iter().for_each(|(reg, value)| self.now.set(reg, value));
         let mut returns = Vec::new();
-        for b in self.graph.order.clone() {
-            self.leave(b)?;
-            if matches!(self.graph.blocks[b].end, End::Return) {
-                returns.push(b);
+        let mut work = vec![Step::Lower(0)];
+        while let Some(step) = work.pop() {
+            match step {
+                Step::Leave(mark) => self.now.restore(mark),
+                Step::Lower(b) => {
+                    work.push(Step::Leave(self.now.mark()));
+                    returns.extend(self.lower_block(b)?);
+                    work.extend(self.ssa.children(b).iter().rev().map(|child| Step::Lower(*child)));
+                }
             }
         }
         // Edge into the first block, which is a loop header: registers that are not yet defined are undefined values.
+        let known: FxHashMap<ast::Reg, Value> = self.at_entry().into_iter().collect();
         let params = self.kernel.code.blocks[self.first[0]].params.clone();
-        let known = self.at_entry();
         let mut args = Vec::new();
-        if !self.graph.blocks[0].preds.is_empty() {
-            for (param, reg) in params.iter().zip(self.graph.blocks[0].live_in.clone()) {
-                args.push(known.get(&reg).copied().unwrap_or_else(|| self.undefined_like(*param)));
-            }
+        for (i, param) in params.iter().enumerate() {
+            let value = known.get(&self.ssa.params(0)[i]).copied();
+            args.push(value.unwrap_or_else(|| self.undefined_like(*param)));
         }
         Ok((Edge { to: self.first[0], args }, returns))
+    }
+
+    /// The parameters of all blocks.
+    fn add_params(&mut self) {
+        for b in 0..self.first.len() {
+            for i in 0..self.ssa.params(b).len() {
+                let (file, words) = self.shape(self.ssa.params(b)[i]);
+                let param = self.kernel.code.value(file, words);
+                self.kernel.code.blocks[self.first[b]].params.push(param);
+            }
+        }
+    }
+
+    /// Lowers a block. Returns where a routine returns, with the values of its results.
+    fn lower_block(&mut self, b: usize) -> Result<Option<(Block, Vec<Value>)>, Failure> {
+        self.enter(b);
+        for i in 0..self.graph.blocks[b].insts.len() {
+            let inst = self.graph.blocks[b].insts[i];
+            self.begin_inst(inst.span);
+            if !self.before(inst) {
+                self.inst(inst)?;
+            }
+        }
+        self.before_end(b);
+        self.end_block(b)?;
+        let is_return = self.routine.is_some() && matches!(self.graph.blocks[b].end, End::Return);
+        let block = self.block;
+        Ok(is_return.then(|| (block, self.results.clone().into_iter().map(|reg| self.read(reg)).collect())))
     }
 
     /// Sets the source position of new operations. All operations of an inlined routine get that of the instruction.
@@ -488,25 +519,20 @@ impl<'k, 'a> Lower<'k, 'a> {
         }
     }
 
-    /// The values of registers at the start of a block.
+    /// The values of registers at the start of a block: of its parameters, else those at the end of its dominator.
     fn enter(&mut self, b: usize) {
         self.block = self.first[b];
         self.outstanding.enter(b);
-        match self.graph.blocks[b].preds[..] {
-            // Block 0 has other predecessors as well.
-            [pred] if b != 0 => self.now = self.at_end[pred].clone(),
-            [] if b == 0 => self.now = self.at_entry(),
-            [] => self.now.clear(),
-            _ => {
-                self.now.clear();
-                for reg in self.graph.blocks[b].live_in.clone() {
-                    let (file, words) = self.shape(reg);
-                    let param = self.kernel.code.value(file, words);
-                    self.kernel.code.blocks[self.block].params.push(param);
-                    self.now.insert(reg, param);
-                    self.bind(reg, param, 0);
-                }
-            }
+        if !self.graph.is_join(b) {
+            return;
+        }
+        // Dead here; what the dominator left is no value of an outstanding MMA.
+        self.outstanding.registers().iter().for_each(|reg| self.now.remove(*reg));
+        for i in 0..self.ssa.params(b).len() {
+            let reg = self.ssa.params(b)[i];
+            let param = self.kernel.code.blocks[self.block].params[i];
+            self.now.set(reg, param);
+            self.bind(reg, param, 0);
         }
     }
 
@@ -518,10 +544,10 @@ impl<'k, 'a> Lower<'k, 'a> {
     }
 
     /// The values of registers at entry: the parameters of a routine or a device function.
-    fn at_entry(&self) -> FxHashMap<ast::Reg, Value> {
+    fn at_entry(&self) -> Vec<(ast::Reg, Value)> {
         match &self.routine {
             Some(routine) => routine.params.clone(),
-            None => self.incoming.iter().copied().collect(),
+            None => self.incoming.clone(),
         }
     }
 
@@ -538,9 +564,8 @@ impl<'k, 'a> Lower<'k, 'a> {
         result
     }
 
-    fn leave(&mut self, b: usize) -> Result<(), Failure> {
-        self.block = self.last[b];
-        self.now = std::mem::take(&mut self.at_end[b]);
+    /// The terminator of a block, with the arguments of its edges.
+    fn end_block(&mut self, b: usize) -> Result<(), Failure> {
         self.begin_inst(self.graph.blocks[b].span);
         let end = match self.graph.blocks[b].end.clone() {
             End::Exit => Terminator::Exit,
@@ -560,7 +585,6 @@ impl<'k, 'a> Lower<'k, 'a> {
         };
         let block = &mut self.kernel.code.blocks[self.block];
         (block.end, block.end_at) = (end, self.at);
-        self.at_end[b] = std::mem::take(&mut self.now);
         Ok(())
     }
 
@@ -649,12 +673,8 @@ impl<'k, 'a> Lower<'k, 'a> {
     }
 
     fn edge(&mut self, to: usize) -> Edge {
-        let target = self.first[to];
-        let mut args = Vec::new();
-        if !self.kernel.code.blocks[target].params.is_empty() {
-            args = self.graph.blocks[to].live_in.clone().into_iter().map(|reg| self.read(reg)).collect();
-        }
-        Edge { to: target, args }
+        let args = (0..self.ssa.params(to).len()).map(|i| self.read(self.ssa.params(to)[i])).collect();
+        Edge { to: self.first[to], args }
     }
 
     /// The register file and width in words of a PTX register.

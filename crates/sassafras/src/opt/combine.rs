@@ -1,5 +1,5 @@
 //! Instruction combining on SSA: constant folding, copy forwarding, common subexpression elimination, redundant load
-//! elimination, and the peephole rules of `combine/rules.rs`.
+//! elimination, branches that a dominating one decides, and the peephole rules of `combine/rules.rs`.
 //!
 //! One walk over the blocks in reverse post-order, so that a definition is rewritten before its uses; expressions are
 //! value-numbered in a scoped hash table, where one that dominates is available (Briggs, Cooper, Simpson, "Value
@@ -19,6 +19,7 @@
 mod bitwise;
 mod bounds;
 mod carries;
+mod conditions;
 mod constants;
 mod contract;
 mod expressions;
@@ -37,6 +38,7 @@ use crate::analysis::known_bits;
 use crate::codegen::legalize;
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Fuel, PassResult, Tuning};
+use conditions::Conditions;
 use expressions::{Expressions, Key, PAIR};
 use ori::entity::Entity;
 use ori::function::ValueData;
@@ -77,6 +79,7 @@ struct Combine<'a> {
     equal_to: Vec<Value>,
     /// The bits of constants.
     known: Vec<Option<u64>>,
+    conditions: Conditions,
     definition: Vec<Option<Inst>>,
     /// Parameters of loops: how many of their lowest bits are zero.
     multiples: FxHashMap<Value, u32>,
@@ -108,6 +111,7 @@ impl<'a> Combine<'a> {
         Combine {
             equal_to: function.values.keys().collect(),
             known: vec![None; count],
+            conditions: Conditions::default(),
             definition: vec![None; count],
             multiples: known_bits::multiples(function, cfg, context.tuning.known_bits_depth),
             next_values: next_values(function, cfg),
@@ -141,6 +145,7 @@ impl<'a> Combine<'a> {
     fn visit_block(&mut self, block: Block) {
         self.block = block;
         (self.block_start, self.clobbered_at) = (self.clock + 1, self.clock + 1);
+        self.learn_condition(block);
         vectors::merge(self.function, block, &mut self.uses, self.fuel);
         self.grow_tables();
         for inst in std::mem::take(&mut self.function.blocks[block].insts) {
@@ -150,10 +155,10 @@ impl<'a> Combine<'a> {
         let mut end = std::mem::replace(&mut self.function.blocks[block].end, Terminator::Exit);
         if let Terminator::Branch { predicate, negated, yes, no, .. } = &mut end {
             *predicate = self.find(*predicate);
-            if let Some(bits) = self.known[predicate.index()]
+            if let Some(holds) = self.known_predicate(*predicate)
                 && self.fuel.burn()
             {
-                let taken = if (bits != 0) != *negated { yes } else { no };
+                let taken = if holds != *negated { yes } else { no };
                 end = Terminator::Jump(taken.clone());
                 self.folded_branch = true;
             }
@@ -291,11 +296,11 @@ impl<'a> Combine<'a> {
     /// Removes a constant guard, or the whole instruction; true if nothing is left of it.
     fn fold_guard(&mut self, data: &mut InstData) -> bool {
         let Some(guard) = &data.guard else { return false };
-        let Some(bits) = self.known[guard.predicate.index()] else { return false };
+        let Some(bit) = self.known_predicate(guard.predicate) else { return false };
         if !self.fuel.burn() {
             return false;
         }
-        let holds = (bits != 0) != guard.negated;
+        let holds = bit != guard.negated;
         if !holds {
             for (result, else_value) in data.results.iter().zip(&guard.else_values) {
                 self.equal_to[result.index()] = *else_value;

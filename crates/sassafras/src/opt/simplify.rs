@@ -1,9 +1,10 @@
-//! Clean-up after other passes: copy propagation, trivial block parameters, merging of straight-line blocks.
+//! Clean-up after other passes: copy propagation, trivial block parameters, merging of straight-line blocks, unreachable
+//! blocks.
 //!
-//! Lowering gives a block a parameter for every register that is live into it. A parameter is trivial if its arguments
-//! are all the same value, or the parameter itself around a loop (Braun et al., "Simple and Efficient Construction of
-//! Static Single Assignment Form"): that value dominates the block and replaces it. A block whose only predecessor jumps
-//! to it becomes part of that.
+//! A parameter is trivial if its arguments are all the same value, or the parameter itself around a loop (Braun et al.,
+//! "Simple and Efficient Construction of Static Single Assignment Form"): that value dominates the block and replaces it.
+//! A block whose only predecessor jumps to it becomes part of that. A block that no path leads to becomes empty: passes
+//! that follow the paths would leave its instructions as they are, with operands that they changed elsewhere.
 //!
 //! ```text
 //! b0:                                    b0:
@@ -13,8 +14,8 @@
 //!   STG v5, v2; exit
 //! ```
 //!
-//! Afterwards no plain `Copy` is left, no parameter is trivial, and no block can be merged without arguments on the
-//! edge. Dead definitions stay for `dce`. Cost: about linear; an argument is looked at again when it is replaced.
+//! Afterwards no plain `Copy` is left, no parameter is trivial, no block can be merged without arguments on the edge, and
+//! what is in a block can be reached. Dead definitions stay for `dce`. Cost: about linear; an argument is looked at again when it is replaced.
 
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;
@@ -35,8 +36,20 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             replace_uses(function, &equal, block);
         }
     }
+    let emptied = empty_unreachable_blocks(function, &cfg);
     let merged = merge_blocks(function, &cfg);
-    Ok(Change::Instructions.when(equal.any).max(Change::ControlFlow.when(merged)))
+    Ok(Change::Instructions.when(equal.any).max(Change::ControlFlow.when(merged || emptied)))
+}
+
+/// Takes all out of the blocks that no path from the entry leads to. True if there was something.
+fn empty_unreachable_blocks(function: &mut Function, cfg: &Cfg) -> bool {
+    let mut any = false;
+    for block in function.blocks.keys().filter(|block| !cfg.reachable(*block)) {
+        let data = &mut function.blocks[block];
+        any |= !(data.params.is_empty() && data.insts.is_empty() && data.end == Terminator::Exit);
+        (data.params, data.insts, data.end) = (Vec::new(), Vec::new(), Terminator::Exit);
+    }
+    any
 }
 
 /// Values that are equal to another one, as a forest of links to it.

@@ -4,7 +4,7 @@
 //! * Each kernel has its constant banks, its static shared memory and its stack.
 //! * A relocation of a kind that is not known here is an error, not a zero.
 
-use crate::memory::{FUNCTIONS, Global, Space};
+use crate::memory::{FUNCTIONS, Global, Space, slice};
 use cubin::attr::{Code as AttrCode, Value};
 use cubin::{Body, Home, Object, Reloc, RelocType, Section, Symbol};
 use sass::{Inst, Isa, Op, Target, WORD_BYTES, decode};
@@ -93,6 +93,8 @@ pub struct Image {
     pub globals: Global,
     /// Variables in global memory.
     pub names: Vec<(String, u64)>,
+    /// `.const` variables: where they are in their bank.
+    constants: Vec<(String, usize)>,
 }
 
 /// What the loader has made of a section so far.
@@ -121,8 +123,28 @@ impl Image {
         let kernels = object.symbols().iter().filter(|symbol| symbol.other.is_entry());
         let kernels = kernels.filter_map(|symbol| kernel(&object, &sections, target, symbol));
         let kernels = kernels.map(|kernel| with_stack_for_calls(kernel, &routines, &code)).collect();
-        let names = variables(&object, &sections);
-        Ok(Image { target, code, routines, kernels, globals, names })
+        let names = variables(&object, &sections, is_global);
+        let is_bank = |section: &Section| constant_bank(section) == Some((VARIABLES, None));
+        let constants = variables(&object, &sections, is_bank).into_iter();
+        let offset = |address: u64| address.wrapping_sub(Space::Const.window()) as usize;
+        let constants = constants.map(|(name, address)| (name, offset(address))).collect();
+        Ok(Image { target, code, routines, kernels, globals, names, constants })
+    }
+
+    /// Puts bytes into a variable; `None` if there is none of that name, or it is smaller.
+    pub fn write_variable(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Option<()> {
+        if let Some((_, address)) = self.names.iter().find(|(other, _)| other == name) {
+            let memory = self.globals.slice(address.checked_add(offset)?, bytes.len())?;
+            memory.copy_from_slice(bytes);
+            return Some(());
+        }
+        let (_, start) = self.constants.iter().find(|(other, _)| other == name)?;
+        for kernel in &mut self.kernels {
+            let memory =
+                slice(&mut kernel.banks[VARIABLES], offset.checked_add(*start as u64)?, bytes.len())?;
+            memory.copy_from_slice(bytes);
+        }
+        Some(())
     }
 }
 
@@ -348,10 +370,15 @@ fn of_symbol<'o>(object: &'o Object, symbol: &'o Symbol, code: AttrCode) -> impl
     })
 }
 
-fn variables(object: &Object, sections: &[Loaded]) -> Vec<(String, u64)> {
+/// Names of what is in some sections, with their addresses.
+fn variables(
+    object: &Object,
+    sections: &[Loaded],
+    is_there: impl Fn(&Section) -> bool,
+) -> Vec<(String, u64)> {
     let variable = |symbol: &Symbol| match symbol.home {
         Home::Section(home) => {
-            let section = object.sections.get(home as usize).filter(|section| is_global(section))?;
+            let section = object.sections.get(home as usize).filter(|section| is_there(section))?;
             let base = sections.get(home as usize)?.base;
             (symbol.name != section.name).then(|| (symbol.name.clone(), base.wrapping_add(symbol.value)))
         }

@@ -7,7 +7,7 @@
 
 use super::{Dependence, Relation, Short};
 use sass::model::cache::{Cached, SLOTS, empties};
-use sass::model::{Model, Part, Port};
+use sass::model::{Model, Part, Port, Unit};
 use sass::{Inst, Kind, Role};
 
 /// An operand in a slot of the cache.
@@ -49,7 +49,7 @@ impl Cache {
             match read.finds(&kept.read) {
                 true if kept.is_stale => found(kept.dependence(Relation::Raw, index, port), Short::Cached),
                 true => {}
-                false => found(kept.dependence(Relation::War, index, port), Short::Unread),
+                false => kept.report_unread(index, port, found),
             }
         }
         for read in model.cached(inst).filter(|read| inst.control.reuse >> read.lane & 1 == 1) {
@@ -71,7 +71,7 @@ impl Cache {
     pub fn empty(&mut self, index: usize, found: &mut impl FnMut(Dependence, Short)) {
         if !self.is_empty {
             for kept in self.kept.iter_mut().filter_map(Option::take) {
-                found(kept.dependence(Relation::War, index, kept.port), Short::Unread);
+                kept.report_unread(index, kept.port, found);
             }
             self.is_empty = true;
         }
@@ -79,6 +79,14 @@ impl Cache {
 }
 
 impl Kept {
+    /// Nobody has read it. Of half arithmetic ptxas itself keeps some operands in vain: those that a comparison of halves reads
+    /// next, and those of sums that are encoded as HFMA2, by the lane that they had before.
+    fn report_unread(&self, second: usize, to: Port, found: &mut impl FnMut(Dependence, Short)) {
+        if self.port.unit != Unit::Half {
+            found(self.dependence(Relation::War, second, to), Short::Unread);
+        }
+    }
+
     fn dependence(&self, relation: Relation, second: usize, to: Port) -> Dependence {
         Dependence {
             relation,

@@ -130,7 +130,11 @@ pub fn mutants(model: &Model, insts: &[Inst], seed: u64) -> Vec<Mutant> {
             continue;
         }
         let path = Path::from(insts, first, seed.wrapping_add(first as u64));
-        for touch in model.touches(inst) {
+        // Either scoreboard tells of the predicate of an atomic.
+        let is_certain = |touch: &Touch| {
+            !(touch.role == Role::Def && touch.file == Kind::P && super::state::answers_when_read(inst))
+        };
+        for touch in model.touches(inst).filter(is_certain) {
             for register in touch.registers() {
                 if let Some(pair) = path.dependent(model, &touch, register) {
                     pair.plant(&path, &mut found);

@@ -266,6 +266,9 @@ impl State {
     fn add(&mut self, issue: &Issue) {
         for access in &issue.accesses {
             let (late, by_later) = match access.role {
+                Role::Def if issue.answers_when_read && is_predicate(access.register) => {
+                    (access.port.is_late_result(), issue.write | issue.read)
+                }
                 Role::Def => (access.port.is_late_result(), issue.write),
                 Role::Use => (access.port.is_late_source(), issue.write | issue.read),
             };
@@ -333,6 +336,8 @@ pub struct Issue {
     counts_on: Option<usize>,
     closes_group: bool,
     drains_reads: bool,
+    /// See [`answers_when_read`].
+    answers_when_read: bool,
 }
 
 impl Issue {
@@ -383,6 +388,7 @@ impl Issue {
             drains_reads: inst.op() == Op::BAR
                 && model.isa().target().barrier_drains_reads
                 && (inst.has(M::SYNC) || inst.has(M::RED)),
+            answers_when_read: answers_when_read(inst),
         }
     }
 
@@ -404,6 +410,13 @@ impl Issue {
 /// waits for fewer than all of them (`DEPBAR.LE SB5, 0x1`), and leaves the barrier of one to the next.
 fn answers_in_order(first: Unit, later: Unit) -> bool {
     first.returns_before(later) || (first, later) == (Unit::Texture, Unit::Texture)
+}
+
+/// Is its predicate there when its sources have been read? That of ATOM says whether the address is one of global memory,
+/// where the atomic goes on by itself. ptxas branches by it after a wait for the read scoreboard, whether a result is
+/// still to come (with a write scoreboard of its own) or not.
+pub fn answers_when_read(inst: &Inst) -> bool {
+    inst.op() == Op::ATOM
 }
 
 /// Of the numbering of all files.

@@ -481,10 +481,29 @@ fn the_model_knows_the_facts_that_were_measured_by_hand() {
 fn atomics_must_tell_when_they_are_done() {
     let code = |control: &str| {
         let atomic = format!("{control} ATOMG.E.EXCH.STRONG.GPU PT, RZ, [R4], R3");
-        verify_code(&listing(Isa::Sm90, &[&atomic, "04:-:-:Y:05 EXIT"]))
+        verify_code(&listing(Isa::Sm90, &[&atomic, "--:-:-:-:02 DEPBAR 0x3f", "04:-:-:Y:05 EXIT"]))
     };
     assert!(code("--:2:3:-:01").is_ok_and(|reports| reports.is_empty()));
     assert!(matches!(code("--:2:-:-:01"), Err(Error::Unsignalled { address: 0, .. })));
+    let alone = ["--:2:-:-:01 ATOMG.E.EXCH.STRONG.GPU PT, RZ, [R4], R3", "04:-:-:Y:05 EXIT"];
+    assert!(verify_code(&listing(Isa::Sm90, &alone)).is_ok_and(|reports| reports.is_empty()));
+}
+
+#[test]
+fn the_predicate_of_an_atomic_is_there_when_its_sources_are_read() {
+    let run = |control: &str| {
+        let lines = [
+            "--:0:5:-:01 ATOM.E.ADD.F32.FTZ.RN.STRONG.GPU P0, R7, [R4], R3",
+            &format!("{control} @P0 EXIT"),
+            "20:-:-:Y:02 MOV R6, R7",
+            "--:-:-:Y:05 EXIT",
+        ];
+        let reports = verify_code(&listing(Isa::Sm90, &lines)).expect("known code");
+        reports.into_iter().map(|report| report.short).collect::<Vec<Short>>()
+    };
+    assert_eq!(run("01:-:-:-:05"), []);
+    assert_eq!(run("20:-:-:-:05"), []);
+    assert_eq!(run("--:-:-:-:05"), [Short::Signal(Signal::Write)]);
 }
 
 /// Who writes over a uniform register that others still read, and who reads it: their addresses.

@@ -24,6 +24,7 @@ mod pages;
 mod reproducible;
 mod simulator;
 mod tensor_text;
+mod toolkits;
 mod verify;
 mod world;
 
@@ -49,7 +50,8 @@ const PARTS: [Part; 16] = [
 ];
 
 /// Parts that need what only the command line can name, or a build of their own: they run where they are asked for.
-const PARTS_ON_REQUEST: [Part; 2] = [("playground", pages::playground), ("world", world::run)];
+const PARTS_ON_REQUEST: [Part; 3] =
+    [("playground", pages::playground), ("toolkits", toolkits::run), ("world", world::run)];
 
 pub struct Options {
     /// Holds `corpus/` (PTX files) and `data/` (recorded answers of ptxas). Without it, the small corpus and the
@@ -69,7 +71,7 @@ pub struct Options {
     pub gpu: bool,
     /// Another target than the usual one; of `world` several, with commas between.
     pub target: Option<String>,
-    /// Folders with PTX that others wrote.
+    /// Folders with PTX that others wrote, or with the tools of releases.
     pub folders: Vec<PathBuf>,
     /// The compiler that `world` compares, if not the one that people install.
     pub program: Option<PathBuf>,
@@ -126,7 +128,9 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
             Long("ptxas-same") => options.ptxas_same = arguments.value()?.parse()?,
             Long("program") => options.program = Some(arguments.value()?.into()),
             Value(name) if part.is_none() => part = Some(name.string()?),
-            Value(folder) if part.as_deref() == Some("world") => options.folders.push(folder.into()),
+            Value(folder) if matches!(part.as_deref(), Some("toolkits" | "world")) => {
+                options.folders.push(folder.into())
+            }
             other => return Err(other.unexpected().into()),
         }
     }

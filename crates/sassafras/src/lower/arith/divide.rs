@@ -8,8 +8,9 @@
 //! ```
 //!
 //! `m * n >> (N + s)` is the quotient of every n below 2^(N-k): the excess of `m * n` is too small to reach the next
-//! one. Other divisors go to the library, which divides unsigned numbers by a nonzero divisor. Division by zero gives
-//! all ones, quotient and remainder, as in ptxas's code.
+//! one. Other divisors go to the library: up to 32 bits to the division of unsigned numbers by a divisor that is not zero,
+//! with code around it for signs and zero, 64 bits to routines that do all of it. Division by zero gives all ones,
+//! quotient and remainder, as in ptxas's code.
 
 use crate::lower::Lower;
 use crate::lower::arith::words::{Words, imm, u32_unless};
@@ -140,17 +141,19 @@ impl<'a> Lower<'_, 'a> {
 
     /// 64 bits. As in ptxas's code, numbers below 2^32 take a division of 32 bits; others call the routine.
     fn divide_wide(&mut self, signed: bool, a: &Words, b: &Words, remainder: bool) -> Option<Words> {
-        let (short, long) = if remainder { ("urem32", "urem64") } else { ("udiv32", "udiv64") };
+        let (short, long) = match (remainder, signed) {
+            (false, false) => ("udiv32", "udiv64"),
+            (false, true) => ("udiv32", "sdiv64"),
+            (true, false) => ("urem32", "urem64"),
+            (true, true) => ("urem32", "srem64"),
+        };
         let high = self.lop3(a[1], b[1], RZ, 0xfc);
         let is_long = self.compare_integers(M::NE, false, &[high.into()], &[RZ]);
         let quotient = self.select_lazily_between(
             is_long,
             |l| {
-                let (result, by_zero) = l.divide_signed(signed, a, b, remainder, |l, args| {
-                    l.call_routine(long, &args)?.first().copied()
-                })?;
-                let result = l.choose(by_zero.into(), &[Arg::Imm(-1), Arg::Imm(-1)], &result);
-                Some(l.value(&result))
+                let args = [a, b].map(|words| Arg::from(l.value(words)));
+                l.call_routine(long, &args)?.first().copied()
             },
             |l| {
                 let result = *l.routine(short, &[a[0], b[0]])?.first()?;

@@ -493,7 +493,7 @@ impl<'a> Lower<'_, 'a> {
                 self.emit_to(sass::Op::LDL, &[], &[value], &address);
             }
             let value = if self.shape(reg).0 == File::P { self.is_nonzero(value) } else { value };
-            self.now.insert(reg, value);
+            self.now.set(reg, value);
         }
         Some(())
     }

@@ -1,11 +1,13 @@
-//! The control-flow graph of a PTX body, and live-in registers of its blocks (iterative backward dataflow).
+//! The control-flow graph of a PTX body, and the registers that its instructions read and write.
 
 use crate::lower::control::param_words::ParamWords;
 use crate::module::pragmas;
+use ori::Cfg;
+use ori::entity::Entity;
 use ptx::ast::{Body, Guard, Inst, Module, Operand, Reg, Stmt, Symbol};
 use ptx::diag::Span;
 use ptx::table::{Opcode, Role};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 pub struct Graph<'a> {
@@ -23,8 +25,6 @@ pub struct PtxBlock<'a> {
     /// `nounroll` for the loop with this header.
     pub rolled: bool,
     pub preds: Vec<usize>,
-    /// In order of their numbers.
-    pub live_in: Vec<Reg>,
 }
 
 #[derive(Clone)]
@@ -89,15 +89,14 @@ pub fn effects(body: &Body, params: &ParamWords, opcode: &Opcode, inst: &Inst) -
 }
 
 /// The registers with a use; `results` are used by the body's returns. The else value of a guarded write is no use.
-pub fn read(module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) -> RegSet {
-    let mut all = RegSet::default();
-    results.iter().for_each(|r| all.insert(*r));
+pub fn read(module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) -> FxHashSet<Reg> {
+    let mut all: FxHashSet<Reg> = results.iter().copied().collect();
     for stmt in &body.stmts {
         let Stmt::Inst(inst) = stmt else { continue };
         let opcode = &module.opcodes[inst.opcode.0 as usize];
-        inst.guard.and_then(|guard| guard.reg()).into_iter().for_each(|r| all.insert(r));
+        all.extend(inst.guard.and_then(|guard| guard.reg()));
         let (_, operands) = effects(body, params, opcode, &Inst { guard: None, ..*inst });
-        operands.into_iter().for_each(|r| all.insert(r));
+        all.extend(operands);
     }
     all
 }
@@ -143,8 +142,7 @@ fn registers(body: &Body, operand: &Operand, out: &mut Regs) {
 }
 
 impl<'a> Graph<'a> {
-    /// `results` are the registers that the body's returns read.
-    pub fn new(module: &'a Module, body: &'a Body, params: &ParamWords, results: &[Reg]) -> Graph<'a> {
+    pub fn new(module: &'a Module, body: &'a Body) -> Graph<'a> {
         let mut b = Builder {
             module,
             body,
@@ -160,147 +158,23 @@ impl<'a> Graph<'a> {
                 graph.blocks[s].preds.push(b);
             }
         }
-        graph.live_in(module, body, params, results);
         graph
     }
 
-    fn live_in(&mut self, module: &Module, body: &Body, params: &ParamWords, results: &[Reg]) {
-        let outstanding = crate::lower::tensor::wgmma_operands::sources(module, body);
-        let uses = |block: &PtxBlock| Uses::new(block, (module, body), params, results, &outstanding);
-        let uses: Vec<Uses> = self.blocks.iter().map(uses).collect();
-        let mut live = vec![RegSet::default(); self.blocks.len()];
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for &b in self.order.iter().rev() {
-                let mut now = RegSet::default();
-                for s in successors(&self.blocks[b].end) {
-                    now.add(&live[s]);
-                }
-                now.remove(&uses[b].written);
-                now.add(&uses[b].read);
-                changed |= live[b].add(&now);
-            }
-        }
-        for (block, live) in self.blocks.iter_mut().zip(&live) {
-            block.live_in = live.iter().collect();
-        }
-    }
-}
-
-/// The local dataflow sets of a block.
-struct Uses {
-    /// Upward-exposed uses.
-    read: RegSet,
-    written: RegSet,
-}
-
-impl Uses {
-    /// `results` are used by a return, `outstanding` by a wait for wgmma.
-    fn new(
-        block: &PtxBlock,
-        (module, body): (&Module, &Body),
-        params: &ParamWords,
-        results: &[Reg],
-        outstanding: &[Reg],
-    ) -> Uses {
-        let (mut read, mut written) = (RegSet::default(), RegSet::default());
-        match &block.end {
-            End::Branch { guard, .. } => guard.reg().into_iter().for_each(|r| read.insert(r)),
-            End::Switch { index, .. } => read.insert(*index),
-            End::Return => results.iter().for_each(|r| read.insert(*r)),
-            End::Exit | End::Jump(_) => {}
-        }
-        for inst in block.insts.iter().rev() {
-            let opcode = &module.opcodes[inst.opcode.0 as usize];
-            let (results, operands) = effects(body, params, opcode, inst);
-            for result in results {
-                read.take(result);
-                written.insert(result);
-            }
-            operands.into_iter().for_each(|r| read.insert(r));
-            if opcode.mnemonic == "wgmma.wait_group" {
-                outstanding.iter().for_each(|r| read.insert(*r));
-            }
-        }
-        Uses { read, written }
-    }
-}
-
-/// A set of registers, one bit each: the first is [`CARRY`].
-#[derive(Clone, Default)]
-pub struct RegSet {
-    words: Vec<u64>,
-}
-
-impl RegSet {
-    /// The index of a register's word, and its bit there.
-    fn word_and_bit(reg: Reg) -> (usize, u64) {
-        let index = reg.0.wrapping_sub(CARRY.0);
-        (index as usize / 64, 1 << (index % 64))
+    /// The same graph with dominators.
+    pub fn cfg(&self) -> Cfg {
+        let of = |block: &PtxBlock| successors(&block.end).into_iter().map(Entity::new).collect();
+        Cfg::of_successors(self.blocks.iter().map(of).collect())
     }
 
-    fn insert(&mut self, reg: Reg) {
-        let (word, bit) = RegSet::word_and_bit(reg);
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
-        self.words[word] |= bit;
-    }
-
-    pub fn contains(&self, reg: Reg) -> bool {
-        let (word, bit) = RegSet::word_and_bit(reg);
-        self.words.get(word).is_some_and(|word| word & bit != 0)
-    }
-
-    fn take(&mut self, reg: Reg) {
-        let (word, bit) = RegSet::word_and_bit(reg);
-        if let Some(word) = self.words.get_mut(word) {
-            *word &= !bit;
-        }
-    }
-
-    /// Union with `other`; did that change anything?
-    fn add(&mut self, other: &RegSet) -> bool {
-        if self.words.len() < other.words.len() {
-            self.words.resize(other.words.len(), 0);
-        }
-        let mut new = 0;
-        for (word, more) in self.words.iter_mut().zip(&other.words) {
-            new |= more & !*word;
-            *word |= more;
-        }
-        new != 0
-    }
-
-    fn remove(&mut self, other: &RegSet) {
-        self.words.iter_mut().zip(&other.words).for_each(|(word, less)| *word &= !less);
-    }
-
-    /// In order of their numbers: [`CARRY`] has the highest.
-    fn iter(&self) -> impl Iterator<Item = Reg> + '_ {
-        let carries = self.words.first().is_some_and(|word| word & 1 != 0);
-        let all = self.words.iter().enumerate().flat_map(|(i, word)| {
-            let mut rest = if i == 0 { *word & !1 } else { *word };
-            std::iter::from_fn(move || {
-                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
-                rest &= rest - 1;
-                Some(Reg((i as u32 * 64 + bit).wrapping_add(CARRY.0)))
-            })
-        });
-        all.chain(carries.then_some(CARRY))
+    /// Does control come to a block from several others? The first one is entered from outside, too.
+    pub fn is_join(&self, block: usize) -> bool {
+        self.blocks[block].preds.len() > usize::from(block != 0)
     }
 }
 
 fn empty<'a>() -> PtxBlock<'a> {
-    PtxBlock {
-        insts: Vec::new(),
-        end: End::Exit,
-        span: Span::default(),
-        rolled: false,
-        preds: Vec::new(),
-        live_in: Vec::new(),
-    }
+    PtxBlock { insts: Vec::new(), end: End::Exit, span: Span::default(), rolled: false, preds: Vec::new() }
 }
 
 pub fn successors(end: &End) -> Vec<usize> {

@@ -313,10 +313,16 @@ impl<'a> Lower<'_, 'a> {
     pub(crate) fn isspacep(&mut self, ins: &Ins<'a>) -> Option<()> {
         let space = self.space(ins)?;
         let operand = ins.get(1)?;
-        let Arg::Use(u) = self.whole(operand)? else { return None };
-        let address = match self.count(&Arg::Use(u)) {
-            2 => self.copy(Arg::Use(u)),
-            _ => self.pack(&[Arg::Use(u), RZ]),
+        let address = match operand {
+            Operand::Reg(_) | Operand::Part { .. } => match self.whole(operand)? {
+                Arg::Use(u) if self.count(&Arg::Use(u)) == 2 => self.copy(Arg::Use(u)),
+                word => self.pack(&[word, RZ]),
+            },
+            // A constant or a special register.
+            _ => {
+                let words = self.words(operand, Type::U64)?;
+                self.pack(&words)
+            }
         };
         let value = match space {
             Space::Shared => self.query_space(address, M::S),

@@ -157,7 +157,7 @@ impl<'a> Lower<'_, 'a> {
         let read = self.read.get_or_insert_with(|| cfg::read(module, body, &self.params, &self.results));
         let part = |operand: &Operand| match operand {
             Operand::Sink => false,
-            Operand::Reg(reg) => self.debug || read.contains(*reg),
+            Operand::Reg(reg) => self.debug || read.contains(reg),
             _ => true,
         };
         match to {

@@ -234,7 +234,8 @@ impl<'a> Lower<'_, 'a> {
         let manner = Manner::read(ins, self.caches.0.filter(|_| space.is_cached()))?;
         let data = Data::read(ins)?;
         let policy = self.cache_hint(ins, 2)?;
-        let is_strong = matches!(manner.order, Order::Strong(_) | Order::Mmio);
+        // `.volatile`: local memory is seen by its own thread alone.
+        let is_strong = matches!(manner.order, Order::Strong(_) | Order::Mmio) && space != Space::Local;
         let is_unmarked = is_strong && space == Space::Shared;
         self.fence_unmarked(is_unmarked);
         let raw = match space {

@@ -151,7 +151,7 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The words of a vector of registers, or of one register; constants are words, too.
+    /// The words of a vector of registers, or of one register; constants and special registers are words, too.
     pub(crate) fn fragment(&mut self, operand: &Operand) -> Option<Fragment> {
         self.fragment_of(operand, Type::B32)
     }
@@ -165,9 +165,13 @@ impl<'a> Lower<'_, 'a> {
         };
         let mut words = Vec::new();
         for element in elements {
-            if constant(element, ty).is_some() {
-                let constants = self.words(element, ty)?.into_iter().take(ty.bits() as usize / 32);
-                words.extend(constants.map(|word| self.in_register(word)));
+            if !matches!(element, Operand::Reg(_) | Operand::Part { .. }) {
+                let values = if ty.bits() == 64 {
+                    self.words(element, ty)?.to_vec()
+                } else {
+                    vec![self.word(element, ty)?]
+                };
+                words.extend(values.into_iter().map(|word| self.in_register(word)));
                 continue;
             }
             let Arg::Use(u) = self.whole(element)? else { return None };

@@ -26,6 +26,7 @@ use ptx::ast::{Body, Inst, Module, Operand, Reg};
 use ptx::words::Kind;
 use sass::M;
 use smallvec::smallvec;
+use std::collections::BTreeSet;
 
 /// `WARPGROUP.DEPBAR` counts up to this many groups.
 const MOST_GROUPS: u64 = 7;
@@ -52,6 +53,11 @@ impl Outstanding {
         let mut stages = Stages::new(module, body, params, graph);
         stages.serial = stages.serial.or(serial);
         Outstanding { serial: stages.serial, stages, ..Outstanding::default() }
+    }
+
+    /// The registers whose value a wait may replace, or that it reads.
+    pub fn registers(&self) -> &BTreeSet<Reg> {
+        &self.stages.registers
     }
 
     pub fn enter(&mut self, block: usize) {
@@ -111,7 +117,7 @@ impl<'a> Lower<'_, 'a> {
             return false;
         };
         let value = self.read(from);
-        self.now.insert(to, value);
+        self.now.set(to, value);
         true
     }
 
@@ -128,7 +134,7 @@ impl<'a> Lower<'_, 'a> {
     fn retain_overwritten(&mut self, written: &[Reg]) {
         let (accumulators, sources) = (self.outstanding.now.accumulators(), self.outstanding.now.sources());
         let in_flight = |r: &&Reg| accumulators.contains(r) || sources.contains(r);
-        let lost = written.iter().filter(in_flight).filter_map(|r| self.now.get(r).copied());
+        let lost = written.iter().filter(in_flight).filter_map(|r| self.now.get(*r));
         self.outstanding.overwritten.extend(lost);
         self.outstanding.now.overwrite(written);
     }
@@ -169,7 +175,7 @@ impl<'a> Lower<'_, 'a> {
         let most = Arg::Imm(groups.min(MOST_GROUPS) as i64);
         self.converge_warp();
         self.effect(sass::Op::WARPGROUP, &[M::DEPBAR, M::LE], &[], &[Arg::Name(M::gsb0), most]);
-        let value = |reg: Reg| self.now.get(&reg).map(|value| (reg, *value));
+        let value = |reg: Reg| self.now.get(reg).map(|value| (reg, value));
         let known: Vec<(Reg, Value)> =
             self.outstanding.now.accumulators().into_iter().filter_map(value).collect();
         let sources = self.outstanding.now.sources().into_iter().filter_map(value).map(|(_, v)| v);
@@ -192,7 +198,7 @@ impl<'a> Lower<'_, 'a> {
                 args.push(value);
                 args.len() - 1
             });
-            self.now.insert(reg, landed[at]);
+            self.now.set(reg, landed[at]);
         }
         let args: Vec<Arg> = args.into_iter().chain(sources).map(Arg::from).collect();
         let data = self.data(Op::Pseudo(Pseudo::Landed), &[], &landed, &args);

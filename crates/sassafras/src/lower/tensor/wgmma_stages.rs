@@ -183,6 +183,8 @@ pub struct Stages {
     /// By the offset of the instruction in the text.
     arrivals: BTreeSet<u32>,
     waits: BTreeSet<u32>,
+    /// The operands of MMAs, and registers that outstanding ones are copied to.
+    pub registers: BTreeSet<Reg>,
     pub serial: Option<Reason>,
 }
 
@@ -202,10 +204,13 @@ impl Stages {
             for (i, inst) in block.insts.iter().enumerate() {
                 let needs = walk.step(&mut state, inst, &block.insts[i + 1..]);
                 stages.take(needs, inst.span.start);
+                let copy = renaming(module, body, inst).filter(|(to, _)| state.has(*to));
+                stages.registers.extend(copy.map(|(to, _)| to));
             }
             let ends = matches!(block.end, End::Exit | End::Return) && !state.is_empty();
             stages.take(Needs { wait: ends, ..Needs::default() }, block.span.start);
         }
+        stages.registers.append(&mut walk.operands);
         stages
     }
 

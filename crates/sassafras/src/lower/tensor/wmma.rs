@@ -249,7 +249,11 @@ impl<'a> Lower<'_, 'a> {
 
     fn fragment_words(&self, operand: &Operand) -> Option<usize> {
         let Operand::Vector(range) = operand else { return None };
-        self.body.list(*range).iter().map(|e| Some(self.width(e)?.div_ceil(32) as usize)).sum()
+        let elements = self.body.list(*range);
+        let mut widths = elements.iter().map(|element| self.width(element));
+        // `_` is as wide as the other elements.
+        let width = widths.find_map(|width| width).unwrap_or(32);
+        Some(elements.len() * width.div_ceil(32) as usize)
     }
 
     fn load_cell(&mut self, matrix: &Matrix, address: Address, bits: u32) -> Option<Value> {

@@ -27,10 +27,10 @@ impl Combine<'_> {
         for at in 0..data.args.len() {
             let Arg::Use(u) = data.args[at] else { continue };
             if self.function.values[u.value].file == File::P {
-                if let Some(bits) = self.known[u.value.index()]
+                if let Some(holds) = self.known_predicate(u.value)
                     && self.fuel.burn()
                 {
-                    data.args[at] = Arg::True((bits != 0) != u.negated);
+                    data.args[at] = Arg::True(holds != u.negated);
                 }
                 continue;
             }
@@ -159,6 +159,9 @@ impl Combine<'_> {
         if self.is_at_least(data) {
             return Some(vec![(data.results[0], 1)]);
         }
+        if let Some(holds) = self.known_comparison(data) {
+            return Some(vec![(data.results[0], holds.into())]);
+        }
         self.constants().evaluate(data)
     }
 
@@ -197,9 +200,10 @@ impl Combine<'_> {
 
 /// Has the operand a form with RZ for zero?
 fn has_zero(op: sass::Op, at: usize) -> bool {
-    use sass::Op::{IADD3, IMAD, PRMT, SEL};
+    use sass::Op::{IADD3, IMAD, ISETP, PRMT, SEL};
     match op {
         IADD3 | IMAD => at < 3,
+        ISETP => matches!(at, 1 | 2),
         PRMT => at != 1,
         SEL => at < 2,
         _ => false,

@@ -7,6 +7,7 @@
 //! | a shift of two words by 32 or more | a shift of one word |
 //! | `p ? x : x`, `true ? x : y` | `x` |
 //! | `x < 0` and `x >= 0` of two words | that of the upper word |
+//! | a comparison of two words whose lower ones are known | that of the upper words |
 //! | `a + b - a` | `b` |
 //! | `a * 0 + x` | `x` |
 
@@ -23,6 +24,7 @@ pub(super) const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::SEL), select_of_equals),
     (Op::Machine(sass::Op::SEL), select_by_constant),
     (Op::Machine(sass::Op::ISETP), sign_of_two_words),
+    (Op::Machine(sass::Op::ISETP), compare_upper_words),
     (Op::Machine(sass::Op::IADD3), cancelled_terms),
     (Op::Machine(sass::Op::IMAD), product_with_zero),
 ];
@@ -110,6 +112,25 @@ fn sign_of_two_words(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let is_constant = is_unsigned && is_zero(zero) && below.results.first() == plain(lower).as_ref();
     let (modifiers, args) = (&data.modifiers[..data.modifiers.len() - 1], &data.args[..4]);
     is_constant.then(|| c.legal(data, sass::Op::ISETP, modifiers, args)).flatten()
+}
+
+/// A comparison of two words, of which what the lower words say is known: it decides where the upper ones are equal.
+fn compare_upper_words(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([relation, middle @ .., M::EX], [.., Arg::True(lower)]) = (&data.modifiers[..], &data.args[..])
+    else {
+        return None;
+    };
+    let relation = match (relation, lower) {
+        (M::LT | M::LE, false) => M::LT,
+        (M::LT | M::LE, true) => M::LE,
+        (M::GT | M::GE, false) => M::GT,
+        (M::GT | M::GE, true) => M::GE,
+        (M::EQ, true) => M::EQ,
+        (M::NE, false) => M::NE,
+        _ => return None,
+    };
+    let modifiers: Vec<M> = std::iter::once(relation).chain(middle.iter().copied()).collect();
+    c.legal(data, sass::Op::ISETP, &modifiers, &data.args[..data.args.len() - 1])
 }
 
 /// `a + b - a`

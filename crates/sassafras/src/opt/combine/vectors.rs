@@ -1,4 +1,4 @@
-//! Else values of guarded vector loads: copies of the words under the same guard are folded into the load.
+//! Else values of guarded vector loads: copies of the elements under the same guard are folded into the load.
 //!
 //! ```text
 //! @p v1:R2 = LDG.64 …, else undef        v6:R2 = Pack v4, v5
@@ -6,8 +6,8 @@
 //! @p v3 = Copy v1.1, else v5             v2, v3 = Unpack v1
 //! ```
 //!
-//! Lowering writes each PTX register of a vector under the guard, because the register may have another value. Linear in
-//! the block.
+//! Lowering writes each PTX register of a vector under the guard, because the register may have another value. Elements
+//! have one word or two. Linear in the block.
 
 use crate::context::Fuel;
 use ori::entity::Entity;
@@ -35,8 +35,8 @@ pub fn merge(function: &mut Function, block: Block, uses: &mut Vec<u32>, fuel: &
     function.blocks[block].insts = out;
 }
 
-/// The results and else values of the copies, if a guarded load is followed by a copy of each of its words under the same
-/// guard and has no other use.
+/// The results and else values of the copies, if a guarded load is followed by a copy of each of its elements under the
+/// same guard and has no other use.
 fn guarded_copies(
     function: &Function,
     load: Inst,
@@ -46,20 +46,30 @@ fn guarded_copies(
     let data = &function.insts[load];
     let ([loaded], Some(guard)) = (&data.results[..], &data.guard) else { return None };
     let words = function.values[*loaded].words;
-    if words < 2 || uses[loaded.index()] != u32::from(words) {
+    // The copies are those of elements, all as wide as the first.
+    let count = words_of_copy(function, *rest_of_block.first()?)?;
+    if count >= words || words % count != 0 || uses[loaded.index()] != u32::from(words / count) {
         return None;
     }
     let mut all = Vec::new();
-    for first in 0..words {
-        let inst = &function.insts[*rest_of_block.get(usize::from(first))?];
-        all.push(guarded_copy(inst, *loaded, Part { first, count: 1 }, guard)?);
+    for (at, first) in (0..words).step_by(usize::from(count)).enumerate() {
+        let inst = &function.insts[*rest_of_block.get(at)?];
+        all.push(guarded_copy(inst, *loaded, Part { first, count }, guard)?);
     }
     // Else values must be defined before the load.
     let made_here = |else_value: &Value| all.iter().any(|(result, _)| result == else_value);
     (!all.iter().any(|(_, else_value)| made_here(else_value))).then_some(all)
 }
 
-/// The result and the else value of a copy of a word under a guard.
+/// The words that a copy takes of a value.
+fn words_of_copy(function: &Function, copy: Inst) -> Option<u8> {
+    match &function.insts[copy].args[..] {
+        [Arg::Use(u)] => u.part.map(|part| part.count),
+        _ => None,
+    }
+}
+
+/// The result and the else value of a copy of some words under a guard.
 fn guarded_copy(data: &InstData, of: Value, part: Part, guard: &Guard) -> Option<(Value, Value)> {
     let (Op::Pseudo(Pseudo::Copy), [Arg::Use(u)], Some(own)) = (data.op, &data.args[..], &data.guard) else {
         return None;

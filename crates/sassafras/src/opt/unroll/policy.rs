@@ -7,8 +7,11 @@
 //!   instructions besides the counter, its test and the branch. `n` iterations are all unrolled up to `n × body` of
 //!   about 77 times the percentage that this saves (3 of `body + 3`), or 350 (body 2: 1451, 8: 262, 16: 72, 64: 6). Of
 //!   more, the most `f` with `(f + n mod f) × body ≤ 350`, if the body has at most 72.
-//! * **Unknown trip count**: four iterations at a time, if the body has at most 18 instructions and one test tells that
-//!   so many are left: a counter with a constant step ([`Counter`]), as ptxas has it.
+//! * **Unknown trip count**: four iterations at a time, if the body is short and one test tells that so many are left: a
+//!   counter with a constant step ([`Counter`]), as ptxas has it. Short is 18 instructions; with loads from global or
+//!   local memory 46, and with `n` loads from shared memory 18 + 5 `n`, where each access of memory counts twice. These
+//!   are ptxas's switch points in loops of 1 to 14 loads, as many FFMAs that use them, and others: the overlapped
+//!   latency is worth more than the code. Loops that front ends have unrolled are unrolled again by this.
 //! * **Unknown step, or another exit test**: grid-stride loops and the like. A launch is made so that they have few
 //!   iterations, and the tests before the loop cost more than they save. They are unrolled only where an iteration
 //!   has fewer bytes in flight than full bandwidth needs of a thread (`unroll_bytes_in_flight`), and by as much as
@@ -16,7 +19,7 @@
 
 use super::Candidate;
 use super::counter::{Counter, Step};
-use crate::analysis::effects;
+use crate::analysis::effects::{self, Effects, Memory};
 use crate::context::Tuning;
 use crate::lower::expand;
 use ori::{File, Function, InstData, Op};
@@ -96,20 +99,37 @@ fn plan_runtime(function: &Function, tuning: &Tuning, candidate: &Candidate) -> 
     let is_private = insts().all(|data| effects::is_of_one_thread(data) && !is_strong(data));
     let in_registers =
         |data: &InstData| data.results.iter().all(|r| matches!(function.values[*r].file, File::R | File::P));
-    let is_short = candidate.body > 0 && candidate.body <= tuning.unroll_runtime_max_body;
-    if !is_private || !is_short || !insts().all(in_registers) {
+    if !is_private || candidate.body == 0 || !insts().all(in_registers) {
         return None;
     }
     let most = tuning.unroll_runtime_factor;
+    let is_short = candidate.body <= tuning.unroll_runtime_max_body;
     let factor = match Counter::find(function, candidate).map(|counter| counter.step) {
-        Some(Step::Constant(_)) => most,
-        Some(Step::Invariant(_)) => most.min(lacking_factor(tuning, candidate)),
-        None if candidate.slice.len() <= tuning.unroll_runtime_max_test as usize => {
+        Some(Step::Constant(_)) if is_short || overlaps_loads(function, tuning, candidate) => most,
+        Some(Step::Invariant(_)) if is_short => most.min(lacking_factor(tuning, candidate)),
+        None if is_short && candidate.slice.len() <= tuning.unroll_runtime_max_test as usize => {
             most.min(lacking_factor(tuning, candidate))
         }
-        None => 0,
+        _ => 0,
     };
     (factor > 1).then_some(Plan::Runtime { factor })
+}
+
+/// Is the body short for what is gained by overlapping the loads of several iterations? Memory operations count twice,
+/// for the address that each takes.
+fn overlaps_loads(function: &Function, tuning: &Tuning, candidate: &Candidate) -> bool {
+    use sass::Op::{LD, LDG, LDL, LDS};
+    let insts = || function.blocks[candidate.block].insts.iter().map(|i| &function.insts[*i]);
+    let count = |is: fn(&InstData) -> bool| u32::try_from(insts().filter(|data| is(data)).count());
+    let count = |is| count(is).unwrap_or(u32::MAX);
+    let accesses = count(|data| Effects::of(data).memory != Memory::None);
+    let shared = count(|data| data.op == Op::Machine(LDS));
+    let far = count(|data| matches!(data.op, Op::Machine(LDG | LD | LDL)));
+    let by_shared = shared.saturating_mul(tuning.unroll_runtime_body_per_shared_load);
+    let by_far = if far > 0 { tuning.unroll_runtime_max_load_body } else { 0 };
+    let limit = tuning.unroll_runtime_max_body.saturating_add(by_shared).max(by_far);
+    let iterations = tuning.unroll_runtime_factor.max(1);
+    shared + far > 0 && candidate.body + accesses <= limit.min(tuning.unroll_partial_size / iterations)
 }
 
 /// How many iterations it takes to have enough bytes in flight; 0 for a loop without loads.

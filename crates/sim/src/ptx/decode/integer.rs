@@ -64,7 +64,8 @@ impl<'a> Decoder<'a> {
         Dest { slot: Some(self.body.carry), mask: 1, from: Int::U8 }
     }
 
-    /// `add`, `sub` with saturation and with carry. The flag of a subtraction is its borrow.
+    /// `add`, `sub` with saturation and with carry. The flag of a subtraction means no borrow, as in the machine: the manual
+    /// calls it a borrow, but code of nvcc (divisions of 128 bits) reads it with `addc`, and as a carry.
     fn sum(&self, ins: &Ins<'a>) -> Option<Action> {
         let ty = ins.ty()?;
         let Number::Int(int, count) = Number::of(ty)? else { return None };
@@ -81,16 +82,15 @@ impl<'a> Decoder<'a> {
         }
         (ins.len() == 3 && count == 1).then_some(())?;
         let dests = [self.dest(ins.get(0)?, ty)?, if gives_carry { self.carry() } else { Dest::SINK }];
-        let carry = if takes_carry { Source::Slot(self.body.carry) } else { Source::constant(0) };
+        let without = Source::constant(u64::from(subtract));
+        let carry = if takes_carry { Source::Slot(self.body.carry) } else { without };
         let sources = [self.source(ins.get(1)?, ty)?, self.source(ins.get(2)?, ty)?, carry];
         let function = map_two(move |[a, b, carry]: [u64; 3]| {
-            if subtract {
-                let (difference, kept) = integer::sub_borrow(int, a, b, carry != 0);
-                (difference, u64::from(!kept))
-            } else {
-                let (sum, carry) = integer::add_carry(int, a, b, carry != 0);
-                (sum, u64::from(carry))
-            }
+            let (result, carry) = match subtract {
+                true => integer::sub_borrow(int, a, b, carry == 0),
+                false => integer::add_carry(int, a, b, carry != 0),
+            };
+            (result, u64::from(carry))
         });
         Some(Action::Compute { sources: sources.into(), dests: dests.into(), function })
     }
