@@ -188,6 +188,7 @@ struct Params {
     occupancy_margin: i32,
     candidates: usize,
     window: usize,
+    low_pressure_window: usize,
 }
 
 impl Params {
@@ -209,17 +210,13 @@ impl Params {
             occupancy_margin: count(tuning.sched_occupancy_margin),
             candidates: tuning.sched_candidates as usize,
             window: tuning.sched_window.max(1) as usize,
+            low_pressure_window: tuning.sched_low_pressure_window.max(1) as usize,
         }
     }
 
     /// The words that a register goal leaves for values.
     fn goal_words(&self, registers: u32) -> i32 {
         registers as i32 - self.goal_overhead - self.goal_fragmentation
-    }
-
-    /// The registers of a goal that leaves so many words for values.
-    fn registers_of_goal(&self, words: i32) -> u32 {
-        (words + self.goal_overhead + self.goal_fragmentation) as u32
     }
 }
 
@@ -341,7 +338,7 @@ impl PressureTracker {
     fn set_goal(&mut self, goal: Option<(u32, i32)>) {
         let params = self.params;
         let budget = params.budget;
-        self.goal = goal.map(|(registers, needed)| params.goal_words(registers).min(budget[R].max(needed)));
+        self.goal = goal.map(|(registers, _)| params.goal_words(registers));
         self.budget[R] = self.goal.unwrap_or(budget[R]);
         self.discounts = self.goal.is_some();
     }
@@ -452,7 +449,9 @@ impl PressureTracker {
         let uses = insts.iter().flat_map(|i| self.uses.of(*i));
         uses.for_each(|(v, count)| self.remaining_uses[v.index()] -= count);
         let mut order = Vec::with_capacity(insts.len());
-        for window in dep_graph::windows(&self.tables.roles, insts, self.params.window).into_iter().rev() {
+        for window in
+            dep_graph::windows(&self.tables.roles, insts, self.params.low_pressure_window).into_iter().rev()
+        {
             let at = (self.block, false);
             let graph =
                 DepGraph::without_heights(function, at, window, &self.tables.roles, &mut self.latencies);

@@ -180,17 +180,27 @@ tuning! {
     /// How many nested loops are told apart by that.
     loop_depth = 8, "loops", "judgment: beyond it nothing else matters";
     /// The most words that are computed again for a higher occupancy.
-    remat_most_words = 20, "registers", "judgment: more of them are not live through one place but in use";
+    remat_most_words = 40, "registers", "judgment: more of them are not live through one place but in use";
     /// The most blocks with more pressure than the goal.
     remat_most_blocks = 256, "blocks", "judgment: bounds the time";
     /// The most instructions that compute a value again.
     remat_most_steps = 4, "instructions", "judgment: about what a reload from the cache takes";
+    /// How many instructions the uses of a constant in a block may be apart that is loaded for them there.
+    remat_most_span = 32, "instructions", "judgment: it is live between them all the same";
     /// How often values are selected for it, each time after the registers have been counted.
     remat_rounds = 3, "times", "judgment: bounds the time";
+    /// Of how many registers one is left free for a higher occupancy.
+    remat_registers_per_hole = 48, "registers", "judgment: 32 registers are reached without any, of 168 some stay free between tuples";
+    /// The least percentage by which a higher occupancy must be higher.
+    remat_least_gain = 15, "percent", "judgment: an order for fewer registers hides less latency itself";
+    /// How many occupancies are tried for it, one after the other.
+    remat_goals = 4, "goals", "judgment: bounds the time";
     /// How many percent of occupancy a percent of instructions must be worth.
-    remat_gain_ratio = 8, "percent", "judgment: not measured";
+    remat_gain_ratio = 4, "percent", "judgment: not measured";
     /// How many instructions the prepass scheduler looks at together.
     sched_window = 1024, "instructions", "judgment: bounds the time, which is quadratic in a window at worst";
+    /// The same where an order of low pressure is looked for bottom-up.
+    sched_low_pressure_window = 4096, "instructions", "judgment: values that one half of a window makes for the other are all live; the time is linear but for stores";
     /// Pressure in R that any schedule may have; more only where the original order has it.
     sched_register_budget = 56, "registers", "judgment: with the reserve and those of the system 64 registers, at which half of an SM's threads are resident";
     /// Pressure in P that any schedule may have; more only where the original order has it.

@@ -17,48 +17,121 @@
 //! Afterwards the order respects the dependence graph. Linear in the code times the length of the ready list, which a
 //! window bounds.
 
-use super::dep_graph::DepGraph;
+use super::dep_graph::{DepGraph, Edges};
 use super::{P, PressureTracker, R};
 use ori::entity::Entity;
 use ori::{Function, Inst, Value};
+use smallvec::SmallVec;
+
+/// How many instructions are looked at together.
+const AHEAD: usize = 16;
+
+/// How many of the ready instructions are looked at: the newest ones.
+const CANDIDATES: usize = 32;
 
 /// Appends the instructions of a window, the last one first. `tracker.remaining_uses` counts uses after what is placed.
 pub fn place(function: &Function, graph: &DepGraph, tracker: &mut PressureTracker, out: &mut Vec<Inst>) {
-    let preds = graph.preds();
-    let mut unplaced_succs: Vec<usize> = (0..graph.insts.len()).map(|node| graph.succs(node).len()).collect();
+    let mut window = Window {
+        function,
+        graph,
+        preds: graph.preds(),
+        unplaced_succs: (0..graph.insts.len()).map(|node| graph.succs(node).len()).collect(),
+    };
     // In the order in which they became ready.
-    let mut ready: Vec<usize> = (0..graph.insts.len()).filter(|node| unplaced_succs[*node] == 0).collect();
-    loop {
-        // The newest one among equals: its operands are needed by what was placed last.
-        let cost = |index: usize| tracker.growth(function, graph.insts[ready[index]]);
-        let Some(best) = (0..ready.len()).rev().min_by_key(|index| cost(*index)) else { return };
-        let node = ready.remove(best);
+    let mut ready: Vec<usize> =
+        (0..graph.insts.len()).filter(|node| window.unplaced_succs[*node] == 0).collect();
+    while !ready.is_empty() {
+        let node = ready.remove(window.best(&ready, tracker));
         tracker.place(graph.insts[node]);
         out.push(graph.insts[node]);
-        for (pred, _) in &preds[node] {
-            unplaced_succs[*pred] -= 1;
-            if unplaced_succs[*pred] == 0 {
+        for (pred, _) in &window.preds[node] {
+            window.unplaced_succs[*pred] -= 1;
+            if window.unplaced_succs[*pred] == 0 {
                 ready.push(*pred);
             }
         }
     }
 }
 
+struct Window<'a> {
+    function: &'a Function,
+    graph: &'a DepGraph,
+    preds: Vec<Edges>,
+    /// Of each node: edges to nodes that are not placed.
+    unplaced_succs: Vec<usize>,
+}
+
+impl Window<'_> {
+    /// The index of the next node: the newest one that takes no register by itself, else of those that take least in the
+    /// end. The results of the newest ones were needed by what was placed last.
+    fn best(&self, ready: &[usize], tracker: &PressureTracker) -> usize {
+        let mut best = (i32::MAX, 0);
+        for index in (0..ready.len()).rev().take(CANDIDATES) {
+            let (first, least) = self.growth(ready[index], tracker);
+            if first <= 0 {
+                return index;
+            }
+            best = if least < best.0 { (least, index) } else { best };
+        }
+        best.1
+    }
+
+    /// By how many words of R and P the pressure is higher before a node than after it; and the least of that and of the
+    /// same before operands that are needed for it alone. In a chain the first step often takes more than it gives back.
+    fn growth(&self, node: usize, tracker: &PressureTracker) -> (i32, i32) {
+        let mut begun: SmallVec<[Value; 16]> = SmallVec::new();
+        let mut reached: SmallVec<[(usize, usize); 16]> = SmallVec::new();
+        let mut pending: SmallVec<[usize; 8]> = SmallVec::from_slice(&[node]);
+        let (mut words, mut first, mut least, mut steps) = (0, None, i32::MAX, 0);
+        while let Some(next) = pending.pop() {
+            let inst = self.graph.insts[next];
+            for result in &self.function.insts[inst].results {
+                if tracker.remaining_uses[result.index()] > 0 || begun.contains(result) {
+                    words -= tracker.words(*result);
+                }
+            }
+            for (value, _) in tracker.uses.of(inst) {
+                if tracker.remaining_uses[value.index()] == 0 && !begun.contains(value) {
+                    words += tracker.words(*value);
+                    begun.push(*value);
+                }
+            }
+            first.get_or_insert(words);
+            least = least.min(words);
+            steps += 1;
+            if least <= 0 || steps == AHEAD {
+                break;
+            }
+            for (pred, _) in &self.preds[next] {
+                let count = match reached.iter_mut().find(|(node, _)| node == pred) {
+                    Some((_, count)) => count,
+                    None => {
+                        reached.push((*pred, 0));
+                        let last = reached.len() - 1;
+                        &mut reached[last].1
+                    }
+                };
+                *count += 1;
+                if *count == self.unplaced_succs[*pred] {
+                    pending.push(*pred);
+                }
+            }
+        }
+        (first.unwrap_or(least), least)
+    }
+}
+
 impl PressureTracker {
-    /// By how many words of R and P the pressure before an instruction is higher than after it.
-    fn growth(&self, function: &Function, inst: Inst) -> i32 {
-        let words = |value: Value| match self.weights[value.index()] {
+    fn words(&self, value: Value) -> i32 {
+        match self.weights[value.index()] {
             (R | P, words) => words,
             _ => 0,
-        };
-        let is_live = |value: Value| self.remaining_uses[value.index()] > 0;
-        let begun = self.uses.of(inst).iter().filter(|(v, _)| !is_live(*v)).map(|(v, _)| words(*v));
-        let ended = function.insts[inst].results.iter().filter(|v| is_live(**v)).map(|v| words(*v));
-        begun.sum::<i32>() - ended.sum::<i32>()
+        }
     }
 
     /// Its operands are live before it.
     fn place(&mut self, inst: Inst) {
-        self.uses.of(inst).iter().for_each(|(v, count)| self.remaining_uses[v.index()] += count);
+        let uses = self.uses.of(inst).iter();
+        uses.for_each(|(value, count)| self.remaining_uses[value.index()] += count);
     }
 }

@@ -78,7 +78,7 @@ pub fn accesses_uniform(function: &Function, inst: Inst) -> bool {
 }
 
 /// The successors or predecessors of a node, with latencies in cycles.
-type Edges = SmallVec<[(usize, u32); 4]>;
+pub type Edges = SmallVec<[(usize, u32); 4]>;
 
 pub struct DepGraph {
     pub insts: Vec<Inst>,

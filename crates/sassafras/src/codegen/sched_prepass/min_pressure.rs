@@ -148,7 +148,8 @@ impl PostOrder<'_> {
                 self.order.push(next);
                 stack.pop();
             } else {
-                // The first operand is visited first.
+                // The first operand is visited first, but constants last: nothing else has to be live for them.
+                stack[before..].sort_by_key(|i| self.function.insts[*i].uses().next().is_none());
                 stack[before..].reverse();
             }
         }

@@ -11,10 +11,14 @@
 //!     branch p, b1, b3                       branch p, b1, b3
 //! ```
 //!
-//! The goal is the next higher occupancy, or the register limit if every order of the code exceeds it. A value qualifies
-//! if its operands are live through that code in any case, or qualify themselves. Those that cost least for each word go
-//! first, by loop depth, until every block meets the goal. If it is not met, or if that costs more than the occupancy is
-//! worth (`remat_gain_ratio`), nothing is done. Where the limit is exceeded, each value helps: a reload takes longer.
+//! Constants and special registers go to their uses in that code as well, if these are close to each other: the allocator
+//! leaves them out of registers by itself only where nothing around reads them.
+//!
+//! The goal is room for tuples within the occupancy that is possible anyway, then the next higher occupancy, as often as
+//! it is reached; or the register limit if every order of the code exceeds it. A value qualifies if its operands are live
+//! through that code in any case, or qualify themselves. Those that cost least for each word go first, by loop depth,
+//! until every block meets the goal. If it is not met, or if that costs more than the occupancy is worth
+//! (`remat_gain_ratio`), nothing is done. Where the limit is exceeded, each value helps: a reload takes longer.
 //!
 //! Afterwards the blocks meet the goal in some order, which [`register_goal`] finds. Originals without a use are left for
 //! `dce`. Linear in the code, plus the values that are live through blocks above the goal, whose number is bounded.
@@ -25,21 +29,44 @@ use crate::context::{Context, PassResult, Tuning};
 use crate::regalloc::is_rematerializable;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
-use ori::{Arg, Block, Cfg, Change, Definitions, File, Function, Inst, InstData, Op, Pseudo, Value};
+use ori::{
+    Arg, Block, Cfg, Change, Definitions, File, Function, Inst, InstData, LoopForest, Op, Pseudo, Value,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::M;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
-    let Some((goal, mut excess)) = Goal::find(function, context) else { return Ok(Change::Nothing) };
-    let total: u64 = {
-        let weights = weights(function, context);
-        let insts =
-            function.blocks.keys().map(|b| weights[b.index()] * function.blocks[b].insts.len() as u64);
-        insts.sum()
+    let mut changed = false;
+    let mut pressure = BlockPressure::new(function, context);
+    for _ in 0..context.tuning.remat_goals {
+        changed |= reach(Aim::Room, function, &mut pressure, context).has_changed;
+        let outcome = reach(Aim::Occupancy, function, &mut pressure, context);
+        changed |= outcome.has_changed;
+        if !outcome.is_reached {
+            break;
+        }
+    }
+    Ok(Change::Instructions.when(changed))
+}
+
+#[derive(Default)]
+struct Outcome {
+    is_reached: bool,
+    has_changed: bool,
+}
+
+/// Computes values again until every block meets the goal.
+fn reach(aim: Aim, function: &mut Function, pressure: &mut BlockPressure, context: &mut Context) -> Outcome {
+    let Some((goal, mut excess)) = Goal::find(aim, function, pressure, context) else {
+        return Outcome::default();
     };
-    let mut original = None;
+    let weights = weights(function, context);
+    let slots = |b: Block| weights[b.index()] * function.blocks[b].insts.len() as u64;
+    let total: u64 = function.blocks.keys().map(slots).sum();
+    let (mut original, mut latest) = (None, None);
     let (mut cost, mut changed) = (0, false);
     for _ in 0..context.tuning.remat_rounds {
         let mut plan = Plan::new(function, &excess, context);
@@ -55,17 +82,22 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         }
         changed |= apply(function, selected, context);
         context.analyses.invalidate(Change::Instructions.when(changed));
-        excess = goal.excess(function, context);
+        let mut now = BlockPressure::new(function, context);
+        excess = goal.excess(function, &mut now);
+        latest = Some(now);
         if excess.iter().all(|words| *words <= 0) {
-            return Ok(Change::Instructions.when(changed));
+            latest.into_iter().for_each(|latest| *pressure = latest);
+            return Outcome { is_reached: true, has_changed: changed };
         }
     }
     if let Some(original) = original {
         *function = original;
         context.analyses.invalidate(Change::Instructions);
         changed = false;
+    } else {
+        latest.into_iter().for_each(|latest| *pressure = latest);
     }
-    Ok(Change::Instructions.when(changed))
+    Outcome { is_reached: false, has_changed: changed }
 }
 
 /// By block: how often it runs.
@@ -76,6 +108,16 @@ fn weights(function: &Function, context: &mut Context) -> Vec<u64> {
         false => context.tuning.loop_weight(loops.depth(block)),
     };
     function.blocks.keys().map(weight).collect()
+}
+
+/// What a goal is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Aim {
+    /// Room for tuples and moves within the occupancy that the lowest pressure allows: without it the order for
+    /// latencies is given up, and values move. Or within the register limit.
+    Room,
+    /// The next higher occupancy.
+    Occupancy,
 }
 
 /// What the blocks should take.
@@ -90,8 +132,12 @@ struct Goal {
 
 impl Goal {
     /// The goal, and by block how many words it exceeds the goal.
-    fn find(function: &Function, context: &mut Context) -> Option<(Goal, Vec<i32>)> {
-        let mut pressure = BlockPressure::new(function, context);
+    fn find(
+        aim: Aim,
+        function: &Function,
+        pressure: &mut BlockPressure,
+        context: &Context,
+    ) -> Option<(Goal, Vec<i32>)> {
         let params = pressure.tracker.params;
         let occupancy = context.usual_occupancy();
         let least = occupancy.step(1) as i32 - params.goal_overhead;
@@ -101,30 +147,40 @@ impl Goal {
         }
         // With fewer registers, the scheduler and the allocator rarely keep to the lowest pressure.
         let slack = match register_goal::has_matrix_product(function, &pressure.cfg) {
-            true => params.matrix_slack,
+            true => params.matrix_slack + params.goal_fragmentation,
             false => 0,
         };
-        let registers = params.registers_of_goal(most + slack);
+        // The more registers, the more tuples leave holes.
+        let holes = most / context.tuning.remat_registers_per_hole.max(1) as i32;
+        let least_room = params.goal_overhead + slack.max(holes.min(params.goal_fragmentation));
+        let room = match aim {
+            Aim::Room => params.goal_overhead + slack.max(params.goal_fragmentation),
+            Aim::Occupancy => least_room,
+        };
+        let registers = (most + room) as u32;
         let is_limit = registers > context.registers;
         let step = match is_limit {
             true => context.registers,
             false => occupancy.next_step(registers)?,
         };
-        let words = params.goal_words(step) - slack;
-        if most == least || !is_limit && most - words > context.tuning.remat_most_words as i32 {
+        let has_room = occupancy.step((most + least_room) as u32) == occupancy.step(registers);
+        let is_far = registers.saturating_sub(step) > context.tuning.remat_most_words;
+        let gain = occupancy.gain(step, registers);
+        let is_small = gain < context.tuning.remat_least_gain;
+        let is_idle = match aim {
+            Aim::Room => has_room,
+            Aim::Occupancy => is_small,
+        };
+        if most == least || !is_limit && (is_far || is_idle) {
             return None;
         }
-        let goal = Goal { words, is_limit, gain: occupancy.gain(step, registers).into() };
-        let excess = goal.excess_of(function, pressure);
+        let goal = Goal { words: step as i32 - room, is_limit, gain: gain.into() };
+        let excess = goal.excess(function, pressure);
         let blocks = excess.iter().filter(|words| **words > 0).count();
         (blocks <= context.tuning.remat_most_blocks as usize).then_some((goal, excess))
     }
 
-    fn excess(&self, function: &Function, context: &mut Context) -> Vec<i32> {
-        self.excess_of(function, BlockPressure::new(function, context))
-    }
-
-    fn excess_of(&self, function: &Function, mut pressure: BlockPressure) -> Vec<i32> {
+    fn excess(&self, function: &Function, pressure: &mut BlockPressure) -> Vec<i32> {
         let mut excess = vec![0; function.blocks.len()];
         for &block in &pressure.cfg.clone().order {
             excess[block.index()] = (pressure.lowest(function, block, self.words) - self.words).max(0);
@@ -143,6 +199,8 @@ struct BlockPressure {
     cfg: std::rc::Rc<Cfg>,
     live: std::rc::Rc<Liveness>,
     tracker: PressureTracker,
+    /// By block: what was found, and what was enough then.
+    known: Vec<Option<(i32, i32)>>,
 }
 
 impl BlockPressure {
@@ -152,12 +210,20 @@ impl BlockPressure {
         let loops = context.analyses.loops(function);
         let mut tracker = PressureTracker::new(function, &cfg, context);
         tracker.discount_rematerializable(function, (&cfg, &loops), &live);
-        BlockPressure { cfg, live, tracker }
+        BlockPressure { cfg, live, tracker, known: vec![None; function.blocks.len()] }
     }
 
     /// Of a block; orders that take less than `enough` are not looked for.
     fn lowest(&mut self, function: &Function, block: Block, enough: i32) -> i32 {
-        register_goal::needed(function, &self.live, &mut self.tracker, block, enough)
+        let known = &mut self.known[block.index()];
+        match *known {
+            Some((lowest, then)) if lowest <= enough || then <= enough => lowest,
+            _ => {
+                let lowest = register_goal::needed(function, &self.live, &mut self.tracker, block, enough);
+                *known = Some((lowest, enough));
+                lowest
+            }
+        }
     }
 }
 
@@ -177,6 +243,7 @@ struct Plan<'a> {
     definitions: std::rc::Rc<Definitions>,
     weights: Vec<u64>,
     most_steps: usize,
+    most_span: u32,
     /// By block: the words above the goal that are left.
     excess: Vec<i32>,
     /// By candidate: the blocks above the goal that it is live through.
@@ -201,6 +268,7 @@ impl Plan<'_> {
             definitions: context.analyses.definitions(function),
             weights: weights(function, context),
             most_steps: context.tuning.remat_most_steps as usize,
+            most_span: context.tuning.remat_most_span,
             excess: excess.to_vec(),
             through: BTreeMap::new(),
             users: FxHashMap::default(),
@@ -209,27 +277,58 @@ impl Plan<'_> {
             selected: Vec::new(),
             cost: 0,
         };
-        plan.find_candidates(&cfg);
+        let loops = context.analyses.loops(function);
+        plan.find_candidates((&cfg, &loops));
         plan.find_users(&cfg);
         plan
     }
 
-    fn find_candidates(&mut self, cfg: &Cfg) {
+    fn find_candidates(&mut self, (cfg, loops): (&Cfg, &LoopForest)) {
         let live = self.live.clone();
+        let mut used_in_loop: FxHashMap<Block, FxHashSet<Value>> = FxHashMap::default();
         for &block in cfg.order.iter().filter(|b| self.excess[b.index()] > 0) {
-            let data = &self.function.blocks[block];
-            let insts = data.insts.iter().flat_map(|i| self.function.insts[*i].uses());
-            let used: FxHashSet<Value> = insts.chain(data.end.uses()).collect();
+            let spans = self.spans(block);
+            let most_span = self.most_span.min(self.function.blocks[block].insts.len() as u32 / 2);
+            // What can be rematerialized counts where it has a use, there or in the loop around.
+            let around = loops.innermost(block).map(|l| loops.get(l));
+            let used_around = match around {
+                Some(l) => used_in_loop.entry(l.header).or_insert_with(|| self.used_in(&l.blocks)),
+                None => used_in_loop.entry(block).or_insert_with(|| self.used_in(&[block])),
+            };
             for value in live.live_in[block.index()].iter() {
-                let is_through = !used.contains(&value) && live.live_out[block.index()].contains(value);
-                let is_cheap = |(_, inst)| {
-                    self.cost_of(inst).is_some() && !is_rematerializable(&self.function.insts[inst])
+                let Some((_, inst)) = self.definitions[value.index()] else { continue };
+                let span = spans.get(&value).map(|span| span.end - span.start);
+                let counts = match is_rematerializable(&self.function.insts[inst]) {
+                    true => used_around.contains(&value) && span.is_none_or(|span| span <= most_span),
+                    false => span.is_none() && live.live_out[block.index()].contains(value),
                 };
-                if is_through && self.definitions[value.index()].is_some_and(is_cheap) {
+                if counts && self.cost_of(inst).is_some() {
                     self.through.entry(value).or_default().push(block);
                 }
             }
         }
+    }
+
+    /// The positions in a block from the first use of each value to the last one.
+    fn spans(&self, block: Block) -> FxHashMap<Value, Range<u32>> {
+        let data = &self.function.blocks[block];
+        let mut spans: FxHashMap<Value, Range<u32>> = FxHashMap::default();
+        let mut add = |value: Value, position: usize| {
+            spans.entry(value).or_insert(position as u32..0).end = position as u32;
+        };
+        for (position, inst) in data.insts.iter().enumerate() {
+            self.function.insts[*inst].uses().for_each(|value| add(value, position));
+        }
+        data.end.uses().for_each(|value| add(value, data.insts.len()));
+        spans
+    }
+
+    fn used_in(&self, blocks: &[Block]) -> FxHashSet<Value> {
+        let uses = |b: &Block| {
+            let data = &self.function.blocks[*b];
+            data.insts.iter().flat_map(|i| self.function.insts[*i].uses()).chain(data.end.uses())
+        };
+        blocks.iter().flat_map(uses).collect()
     }
 
     fn find_users(&mut self, cfg: &Cfg) {
@@ -243,13 +342,18 @@ impl Plan<'_> {
                 }
             }
         }
-        for &block in cfg.order.iter().filter(|b| after[b.index()]) {
+        for &block in &cfg.order {
+            let is_above = self.excess[block.index()] > 0;
+            if !after[block.index()] && !is_above {
+                continue;
+            }
             let data = &self.function.blocks[block];
             let insts = data.insts.iter().flat_map(|i| self.function.insts[*i].uses());
             for value in insts.chain(data.end.uses()).filter(|v| self.through.contains_key(v)) {
+                let Some((home, inst)) = self.definitions[value.index()] else { continue };
+                let is_here = after[block.index()] || is_rematerializable(&self.function.insts[inst]);
                 let users = self.users.entry(value).or_default();
-                let is_own = self.definitions[value.index()].is_some_and(|(home, _)| home == block);
-                if !is_own && users.last() != Some(&block) {
+                if is_here && home != block && users.last() != Some(&block) {
                     users.push(block);
                 }
             }
@@ -370,10 +474,9 @@ impl Plan<'_> {
 /// The issue slots of a cheap function of its operands.
 fn issue_slots(data: &InstData) -> Option<u64> {
     use sass::Op::*;
-    if is_rematerializable(data) {
-        return Some(2);
-    }
     match data.op {
+        Op::Machine(S2R) if is_rematerializable(data) => Some(2),
+        _ if is_rematerializable(data) => Some(1),
         _ if !effects::is_function(data) => None,
         Op::Pseudo(Pseudo::Pack) => Some(0),
         Op::Machine(IMAD) if data.modifiers.iter().any(|m| matches!(m, M::WIDE | M::HI)) => Some(2),
