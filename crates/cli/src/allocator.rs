@@ -45,8 +45,10 @@ const CLASSES: usize = class_of_size(LARGEST) + 1;
 const LARGE: std::ops::Range<usize> = class_of_size(PAGE)..CLASSES;
 const PAGE: usize = 4 << 10;
 
-/// What the system is asked for at once.
+/// What the system is asked for at once, and how much of that it is asked to map at once: a page that is mapped when it
+/// is touched first costs a trap of its own.
 const CHUNK: usize = 1 << 20;
+const MAPPED: usize = 64 << 10;
 
 pub struct Allocator;
 
@@ -56,6 +58,8 @@ struct Heap {
     /// The rest of the newest chunk, and of the free block that small ones are cut off.
     fresh: Rest,
     used: Rest,
+    /// Where the part of the newest chunk ends that is mapped.
+    mapped: usize,
 }
 
 /// Memory that no block was cut from yet.
@@ -77,7 +81,7 @@ struct Block {
 
 thread_local! {
     static HEAP: UnsafeCell<Heap> =
-        const { UnsafeCell::new(Heap { free: [None; CLASSES], fresh: Rest::NONE, used: Rest::NONE }) };
+        const { UnsafeCell::new(Heap { free: [None; CLASSES], fresh: Rest::NONE, used: Rest::NONE, mapped: 0 }) };
 }
 
 /// The smallest class with so many bytes.
@@ -150,6 +154,9 @@ impl Heap {
             Some(start) => Block { start, is_zero: false },
             None => {
                 let start = self.fresh.cut(size).unwrap_or_else(|| self.cut_from_new_chunk(size));
+                if start.addr() + size > self.mapped {
+                    self.map_more();
+                }
                 Block { start, is_zero: true }
             }
         }
@@ -191,7 +198,21 @@ impl Heap {
             return start;
         }
         self.fresh = Rest { start, bytes: CHUNK };
+        self.mapped = start.addr();
         self.fresh.cut(size).unwrap_or(ptr::null_mut())
+    }
+
+    /// Maps the pages that the next blocks will be on. Where the system can't, each is mapped when it is touched.
+    #[cold]
+    fn map_more(&mut self) {
+        let from = self.mapped.next_multiple_of(PAGE);
+        let end = self.fresh.start.addr() + self.fresh.bytes;
+        let to = (from + MAPPED).min(end) / PAGE * PAGE;
+        if to > from {
+            system::map(self.fresh.start.with_addr(from), to - from);
+        }
+        // The rest of the chunk, up to a page, is on one that something else may be on as well.
+        self.mapped = if to > from { to } else { usize::MAX };
     }
 
     #[inline]
@@ -200,6 +221,29 @@ impl Heap {
         unsafe { block.write(Free { next: self.free[class] }) };
         self.free[class] = Some(block);
     }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::ffi::c_int;
+
+    unsafe extern "C" {
+        fn madvise(start: *mut u8, bytes: usize, advice: c_int) -> c_int;
+    }
+
+    /// Linux 5.14 has it; older ones refuse.
+    const MADV_POPULATE_WRITE: c_int = 23;
+
+    /// Asks for the pages of a range of this process's memory.
+    pub fn map(start: *mut u8, bytes: usize) {
+        // SAFETY: the contents of pages don't change.
+        unsafe { madvise(start, bytes, MADV_POPULATE_WRITE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub fn map(_: *mut u8, _: usize) {}
 }
 
 // SAFETY: the rules above; nothing here unwinds, for `with` fails only for values with a destructor and every class is
