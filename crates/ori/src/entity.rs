@@ -13,8 +13,8 @@ pub trait Entity: Copy {
 
 macro_rules! entity {
     ($($(#[$doc:meta])* $name:ident $prefix:literal)*) => {$(
-        $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        $(#[$doc])*
         pub struct $name(pub u32);
 
         impl Entity for $name {
@@ -29,7 +29,7 @@ macro_rules! entity {
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-                write!(f, concat!($prefix, "{}"), self.0)
+                write!(f, concat!($prefix, "{}"), { self.0 })
             }
         }
 
@@ -42,7 +42,9 @@ macro_rules! entity {
 }
 
 entity! {
-    /// A value: some words of a register file, defined once.
+    /// A value: some words of a register file, defined once. Packed, so that it may be anywhere in an argument: that then
+    /// takes 16 bytes with its kind, not 24.
+    #[repr(C, packed)]
     Value "v"
     /// An instruction.
     Inst "i"

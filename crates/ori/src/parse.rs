@@ -309,8 +309,7 @@ impl Reader {
         let mut u = Use { part, negated, absolute, inverted, ..Use::of(value) };
         if t.takes(".") {
             let all = names(&t.word().split('.').collect::<Vec<_>>())?;
-            let free = u.suffixes.get_mut(..all.len()).ok_or("too many suffixes")?;
-            free.copy_from_slice(&all);
+            u.suffixes = sass::Suffixes::of(&all).ok_or("too many suffixes, or none of an operand")?;
         }
         Ok(Arg::Use(u))
     }

@@ -18,7 +18,6 @@
 //! `{results <- arguments}`.
 
 use crate::function::*;
-use sass::M;
 use std::fmt;
 
 impl fmt::Display for Function {
@@ -160,8 +159,7 @@ impl fmt::Display for Arg {
                     None => {}
                 }
                 f.write_str(close)?;
-                let mut suffixes = u.suffixes.iter().filter(|s| **s != M::Empty);
-                suffixes.try_for_each(|s| write!(f, ".{}", s.name()))
+                u.suffixes.iter().try_for_each(|s| write!(f, ".{}", s.name()))
             }
             Arg::Imm(n) if *n < 0 => write!(f, "-{:#x}", n.unsigned_abs()),
             Arg::Imm(n) => write!(f, "{n:#x}"),

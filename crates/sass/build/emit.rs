@@ -95,8 +95,28 @@ fn names(out: &mut String, forms: &[&Form]) {
         &names,
         first,
     );
+    suffixes(out, forms);
     let dotted: Vec<bool> = names.iter().map(|name| name.contains('.')).collect();
     writeln!(out, "static HAS_DOT: [bool; {}] = {dotted:?};", dotted.len()).unwrap();
+}
+
+/// The names that stand after operands, and those that a builder marks operands in brackets with.
+fn suffixes(out: &mut String, forms: &[&Form]) {
+    let mut names = BTreeSet::from(["T", "D"]);
+    for form in forms {
+        for m in &form.mods {
+            if let Mod::Field { names: values, slot: Some(_), .. } = m {
+                names.extend(values.iter().filter_map(|value| match value {
+                    Name::Text(text, _) => Some(text.as_str()),
+                    _ => None,
+                }));
+            }
+        }
+        names.extend(form.slots.iter().map(|slot| slot.suffix.as_str()).filter(|text| !text.is_empty()));
+    }
+    let list: String = names.iter().map(|name| format!(", M::{}", ident(name))).collect();
+    let count = names.len() + 1;
+    writeln!(out, "pub(crate) static SUFFIXES: [M; {count}] = [M::Empty{list}];").unwrap();
 }
 
 fn bits(pieces: &Pieces) -> String {

@@ -2,13 +2,12 @@
 
 use crate::flag;
 use crate::form::{Form, Kind, M, Mod, Op, RAW, Role, Slot};
+use crate::suffixes::Suffixes;
 use std::fmt;
 
 /// Most operands, and most modifiers, that a form has.
 pub(crate) const MAX_OPERANDS: usize = 14;
 pub(crate) const MAX_MODIFIERS: usize = 16;
-/// Most names after one operand.
-const MAX_SUFFIXES: usize = 4;
 
 /// The registers that read as zero, and the predicates that read as true.
 pub const RZ: u8 = 255;
@@ -28,14 +27,14 @@ pub struct Operand {
     /// The register inside `c[][R+…]`, `c[][UR+…]` and `cx[UR][…]`.
     pub index: u8,
     /// What is printed after the register (`.H0_H0`), when building; an `Inst` keeps it with its modifiers.
-    pub(crate) suffixes: [M; MAX_SUFFIXES],
+    pub(crate) suffixes: Suffixes,
     /// Register number, immediate bits, or number of a name.
     pub value: i64,
 }
 
 impl Operand {
     pub(crate) const fn of(kind: Kind, value: i64) -> Operand {
-        Operand { kind, flags: 0, bank: 0, index: 0, suffixes: [M::Empty; MAX_SUFFIXES], value }
+        Operand { kind, flags: 0, bank: 0, index: 0, suffixes: Suffixes::NONE, value }
     }
 
     const fn with(mut self, flag: u8) -> Operand {
@@ -70,14 +69,13 @@ impl Operand {
 
     /// `x.SUFFIX`
     pub const fn suffix(mut self, suffix: M) -> Operand {
-        let mut index = 0;
-        while index < MAX_SUFFIXES {
-            if matches!(self.suffixes[index], M::Empty) {
-                self.suffixes[index] = suffix;
-                return self;
-            }
-            index += 1;
-        }
+        self.suffixes = self.suffixes.with(suffix);
+        self
+    }
+
+    /// `x.SUFFIXES`, of one without suffixes
+    pub const fn suffixed(mut self, suffixes: Suffixes) -> Operand {
+        self.suffixes = suffixes;
         self
     }
 

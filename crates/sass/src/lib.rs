@@ -29,6 +29,7 @@ pub mod model;
 mod number;
 mod select;
 pub mod signs;
+mod suffixes;
 pub mod tensor_map;
 mod text;
 
@@ -42,5 +43,6 @@ pub use inst::{Access, Guard, Inst, Operand, PT, RZ, URZ, operands};
 pub use isa::{Isa, IsaSet};
 pub use model::Model;
 pub use select::{SelectError, legal, runs, select};
+pub use suffixes::Suffixes;
 pub use targets::Target;
 pub use text::{At, ParseError, WORD_BYTES, parse, parse_at};

@@ -6,10 +6,11 @@
 
 use crate::code::fits;
 use crate::flag;
-use crate::form::{Form, Hide, Kind, M, Mod, Op, Role, Slot};
+use crate::form::{Form, Hide, Kind, M, Mod, Op, RAW, Role, Slot};
 use crate::inst::{Inst, Operand, PT};
 use crate::isa::Isa;
 use crate::number;
+use crate::suffixes::Suffixes;
 use std::fmt;
 
 /// No form of the operation on this target takes these modifiers and operands.
@@ -104,7 +105,8 @@ impl Inst {
 
 /// The form that `Inst::new` would choose.
 pub fn select(isa: Isa, op: Op, modifiers: &[M], operands: &[Operand]) -> Option<&'static Form> {
-    find(isa, op, &Request { modifiers, operands, places: &[], origin: 0 }).map(|inst| inst.form())
+    let mut inst = Inst::empty(&RAW);
+    find(&mut inst, isa, op, &Request { modifiers, operands, places: &[], origin: 0 }).then(|| inst.form())
 }
 
 /// Whether the operation has a form on this target for these operands, and the machine runs it.
@@ -129,28 +131,31 @@ pub fn runs<'o>(op: Op, operands: impl IntoIterator<Item = &'o Operand>) -> bool
 }
 
 pub(crate) fn build<W: Word>(isa: Isa, op: Op, request: &Request<W>) -> Result<Inst, SelectError> {
-    find(isa, op, request).ok_or_else(|| why_not(isa, op, request.modifiers))
+    let mut inst = Inst::empty(&RAW);
+    match find(&mut inst, isa, op, request) {
+        true => Ok(inst),
+        false => Err(why_not(isa, op, request.modifiers)),
+    }
 }
 
 fn forms(isa: Isa, op: Op) -> impl Iterator<Item = &'static Form> {
     Form::of(op).iter().filter(move |form| form.isas.contains(isa))
 }
 
-fn find<W: Word>(isa: Isa, op: Op, request: &Request<W>) -> Option<Inst> {
+/// Makes it an instruction of the first form that fits. If there is none, it is of no use afterwards.
+fn find<W: Word>(inst: &mut Inst, isa: Isa, op: Op, request: &Request<W>) -> bool {
     let families = request.operands.iter().fold(0, |set, operand| set | operand.kind.family());
-    let mut forms = forms(isa, op).filter(|form| form.may_take(families)).peekable();
-    let mut inst = Inst::empty(forms.peek()?);
-    for form in forms {
+    for form in Form::of(op).iter().filter(|form| form.may_take(families) && form.isas.contains(isa)) {
         inst.restart(form);
-        if match_modifiers(&mut inst, 0, request.modifiers)
-            && match_operands(&mut inst, 0, request, 0)
-            && aliases_hold(&inst, request.modifiers)
+        if match_modifiers(inst, 0, request.modifiers)
+            && match_operands(inst, 0, request, 0)
+            && aliases_hold(inst, request.modifiers)
         {
             inst.clear_unused();
-            return Some(inst);
+            return true;
         }
     }
-    None
+    false
 }
 
 fn why_not<W: Word>(isa: Isa, op: Op, modifiers: &[W]) -> SelectError {
@@ -279,7 +284,7 @@ fn take<W>(inst: &mut Inst, index: usize, slot: &Slot, request: &Request<W>, giv
         operand.flags &= !flag::REUSE;
     }
     let suffixes = operand.suffixes;
-    operand.suffixes = [M::Empty; 4];
+    operand.suffixes = Suffixes::NONE;
     if slot.again {
         let first = inst.form.slots.iter().position(|other| !other.again && other.at == slot.at);
         if first.is_none_or(|first| follows(slot, inst.operands[first].value) != operand.value) {
@@ -287,7 +292,12 @@ fn take<W>(inst: &mut Inst, index: usize, slot: &Slot, request: &Request<W>, giv
         }
     }
     inst.operands[index] = operand;
-    let given = suffixes.split(|&m| m == M::Empty).next().unwrap_or(&[]);
+    if suffixes.is_empty() {
+        return set_suffixes(inst, index, &[]);
+    }
+    let mut names = [M::Empty; 4];
+    let count = suffixes.iter().zip(&mut names).map(|(name, place)| *place = name).count();
+    let given = &names[..count];
     // A builder marks what must be in `tmem[]`, or in `desc[]` where nvdisasm prints it: its operands have no brackets.
     let explicit = || slot.frame.ends_with("desc[") && !slot.frame.ends_with("udesc[");
     let given = match given.split_first() {
@@ -313,7 +323,7 @@ fn set_suffixes(inst: &mut Inst, slot: usize, mut given: &[M]) -> bool {
         if *of != slot {
             continue;
         }
-        let position = |name: M| values.iter().position(|v| v.0 == name);
+        let position = |name: M| values.iter().position(|v| v.0 == name && name != M::Undefined);
         let (value, rest) = match given.first().and_then(|&name| position(name)) {
             Some(value) => (Some(value), &given[1..]),
             None => (position(M::Empty), given),

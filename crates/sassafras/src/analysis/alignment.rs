@@ -8,7 +8,7 @@
 
 use ori::entity::Entity;
 use ori::{Arg, Cfg, Function, InstData, Op, Pseudo, Use, Value};
-use sass::M;
+use sass::{M, Suffixes};
 
 /// The stack pointer is a multiple of 16: variables may want it.
 const STACK_ZEROS: u8 = 4;
@@ -32,7 +32,7 @@ impl Alignment {
             Arg::Zero(_) => 32,
             Arg::Stack => STACK_ZEROS,
             // The negative of a number has as many.
-            Arg::Use(u @ Use { absolute: false, inverted: false, suffixes: [M::Empty, ..], .. })
+            Arg::Use(u @ Use { absolute: false, inverted: false, suffixes: Suffixes::NONE, .. })
                 if u.part.is_none_or(|part| part.first == 0) =>
             {
                 self.zeros[u.value.index()]

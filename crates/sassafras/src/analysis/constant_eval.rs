@@ -97,11 +97,11 @@ impl Constants<'_> {
             Arg::Zero(_) => eval::Arg::word(0),
             Arg::MinusZero => eval::Arg::word(0).neg(),
             Arg::True(sense) => eval::Arg::predicate(*sense),
-            Arg::Use(u) if u.suffixes[1] == M::Empty && !(u.negated && u.inverted) => eval::Arg {
+            Arg::Use(u) if !(u.negated && u.inverted) => eval::Arg {
                 bits: self.of_use(u)?,
                 negated: u.negated || u.inverted,
                 absolute: u.absolute,
-                part: u.suffixes[0],
+                part: u.suffixes.only()?,
             },
             _ => return None,
         })

@@ -238,8 +238,7 @@ pub fn operands<'a>(
                 if u.inverted {
                     operand = operand.inv();
                 }
-                let suffixes = u.suffixes.iter().filter(|s| **s != sass::M::Empty);
-                suffixes.fold(operand, |operand, suffix| operand.suffix(*suffix))
+                operand.suffixed(u.suffixes)
             }
             Arg::Imm(n) => machine::imm(*n),
             Arg::Const { bank, offset } => match function.uniform_constant(*bank, *offset) {

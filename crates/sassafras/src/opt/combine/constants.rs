@@ -215,7 +215,7 @@ fn with_sign(bits: u32, u: &Use) -> Option<Arg> {
     const SIGN: u32 = 0x8000_0000;
     let magnitude = if u.absolute { bits & !SIGN } else { bits };
     let bits = if u.negated { magnitude ^ SIGN } else { magnitude };
-    let is_signed_only = !u.inverted && u.suffixes[0] == M::Empty;
+    let is_signed_only = !u.inverted && u.suffixes.is_empty();
     is_signed_only.then_some(if bits == 0 { Arg::Zero(File::R) } else { Arg::Imm(i64::from(bits as i32)) })
 }
 

@@ -103,7 +103,7 @@ fn count(
 fn factor(arg: &Arg, u: &Use) -> Arg {
     match arg {
         // A half of the product is the product of these halves.
-        Arg::Use(from) if from.suffixes[0] == M::Empty && u.suffixes[0] != M::F32x2_HI_LO => {
+        Arg::Use(from) if from.suffixes.is_empty() && u.suffixes.first() != M::F32x2_HI_LO => {
             Arg::Use(Use { suffixes: u.suffixes, ..*from })
         }
         other => *other,

@@ -29,16 +29,16 @@ impl Key {
         let mut key = Key { words: SmallVec::new(), hash: 0, is_constant: true };
         key.add_op(op);
         key.words.push(modifiers.len() as u32);
-        key.words.extend(modifiers.iter().map(|m| *m as u32));
-        key.add_counted(|key| {
-            args.for_each(|arg| {
-                key.is_constant &= matches!(arg, Arg::Imm(_) | Arg::Zero(_));
-                key.add_arg(arg);
-            })
-        });
-        key.add_counted(|key| {
-            shapes.for_each(|shape| key.words.push(shape.file as u32 | u32::from(shape.words) << 8))
-        });
+        modifiers.iter().for_each(|m| key.words.push(*m as u32));
+        let at = key.begin();
+        for arg in args {
+            key.is_constant &= matches!(arg, Arg::Imm(_) | Arg::Zero(_));
+            key.add_arg(arg);
+        }
+        key.end(at);
+        let at = key.begin();
+        shapes.for_each(|shape| key.words.push(shape.file as u32 | u32::from(shape.words) << 8));
+        key.end(at);
         if let Some(guard) = guard {
             key.words.extend([guard.predicate.0, guard.negated.into()]);
             key.words.extend(guard.else_values.iter().map(|v| v.0));
@@ -47,12 +47,14 @@ impl Key {
         key
     }
 
-    /// Adds something with its number of words before it.
-    fn add_counted(&mut self, add: impl FnOnce(&mut Key)) {
-        let at = self.words.len();
+    /// Begins something that has its number of words before it.
+    fn begin(&mut self) -> usize {
         self.words.push(0);
-        add(self);
-        self.words[at] = (self.words.len() - at) as u32;
+        self.words.len()
+    }
+
+    fn end(&mut self, at: usize) {
+        self.words[at - 1] = (self.words.len() - at) as u32;
     }
 
     fn add_op(&mut self, op: Op) {
@@ -64,14 +66,14 @@ impl Key {
     }
 
     fn add_arg(&mut self, arg: &Arg) {
-        let mut add = |words: &[u32]| self.words.extend_from_slice(words);
+        // Few words: one by one costs less than the calls that copy memory.
+        let mut add = |words: &[u32]| words.iter().for_each(|word| self.words.push(*word));
         let halves = |n: i64| [n as u32, (n >> 32) as u32];
         match *arg {
-            Arg::Use(Use { value, part, negated, absolute, inverted, suffixes: [a, b, c, d] }) => {
+            Arg::Use(Use { value, part, negated, absolute, inverted, suffixes }) => {
                 let part = part.map_or(0, |p| 1 << 8 | u32::from(p.first) << 16 | u32::from(p.count) << 24);
                 let flags = u32::from(negated) << 4 | u32::from(absolute) << 5 | u32::from(inverted) << 6;
-                let pair = |low: M, high: M| low as u32 | (high as u32) << 16;
-                add(&[part | flags, value.0, pair(a, b), pair(c, d)]);
+                add(&[part | flags, value.0, suffixes.number()]);
             }
             Arg::Imm(n) => add(&[1, halves(n)[0], halves(n)[1]]),
             Arg::Const { bank, offset } => add(&[2 | u32::from(bank) << 8, offset]),

@@ -114,7 +114,7 @@ impl Combine<'_> {
             negated: outer.negated != (inner.negated && !outer.absolute),
             absolute: outer.absolute || inner.absolute,
             // A selected half is in both halves.
-            suffixes: if inner.suffixes[0] == M::Empty { outer.suffixes } else { inner.suffixes },
+            suffixes: if inner.suffixes.is_empty() { outer.suffixes } else { inner.suffixes },
             ..Use::of(inner.value)
         }))
     }
@@ -182,6 +182,6 @@ fn same_number(changed: Number, taken: Number) -> bool {
 /// A whole value with sign modifiers, or with a half broadcast.
 fn has_only_sign_modifiers(u: &Use) -> bool {
     let Use { negated, absolute, suffixes, .. } = *u;
-    let part = matches!(suffixes, [M::Empty | M::H0_H0 | M::H1_H1, M::Empty, ..]);
+    let part = matches!(suffixes.only(), Some(M::Empty | M::H0_H0 | M::H1_H1));
     part && *u == Use { negated, absolute, suffixes, ..Use::of(u.value) }
 }

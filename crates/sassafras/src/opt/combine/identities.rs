@@ -140,7 +140,7 @@ fn cancelled_terms(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         let (Arg::Use(a), Arg::Use(b)) = (all[i], all[j]) else { continue };
         let cancel = (a.value, a.part) == (b.value, b.part)
             && a.negated != b.negated
-            && [a, b].iter().all(|u| !u.inverted && !u.absolute && u.suffixes[0] == M::Empty);
+            && [a, b].iter().all(|u| !u.inverted && !u.absolute && u.suffixes.is_empty());
         if cancel {
             return c.legal(data, sass::Op::IADD3, &[], &[RZ, all[rest], RZ]);
         }

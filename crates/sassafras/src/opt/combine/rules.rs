@@ -8,7 +8,7 @@ use super::{
 };
 use crate::analysis::effects;
 use ori::{Arg, File, Generic, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
-use sass::M;
+use sass::{M, Suffixes};
 use smallvec::SmallVec;
 use std::sync::LazyLock;
 
@@ -344,9 +344,9 @@ fn immediate64([low, high]: &[Arg; 2]) -> Option<u64> {
 fn half_of_prmt(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let taken = |arg: &Arg| {
         let Arg::Use(u) = arg else { return None };
-        let at = match u.suffixes {
-            [M::H0_H0, M::Empty, ..] => 0,
-            [M::H1_H1, M::Empty, ..] => 2,
+        let at = match u.suffixes.only() {
+            Some(M::H0_H0) => 0,
+            Some(M::H1_H1) => 2,
             _ => return None,
         };
         let prmt =
@@ -362,7 +362,7 @@ fn half_of_prmt(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
             _ => return None,
         };
         let Arg::Use(from) = source else { return None };
-        let suffixes = [half, M::Empty, M::Empty, M::Empty];
+        let suffixes = Suffixes::one(half);
         let flags = Use { negated: u.negated, absolute: u.absolute, inverted: u.inverted, suffixes, ..*from };
         from.is_plain().then_some(Arg::Use(flags))
     };

@@ -394,7 +394,7 @@ impl Interpreter<'_> {
                 let words = u.part.map_or(self.function.values[u.value].words, |p| p.count);
                 let mask = if words == 1 { u64::from(u32::MAX) } else { u64::MAX };
                 let bits = self.bits[u.value.index()] >> shift & mask;
-                eval::Arg { bits, negated: u.negated, absolute: u.absolute, part: u.suffixes[0] }
+                eval::Arg { bits, negated: u.negated, absolute: u.absolute, part: u.suffixes.first() }
             }
             Arg::Imm(n) => eval::Arg::word(*n as u32),
             Arg::Zero(_) => eval::Arg::word(0),

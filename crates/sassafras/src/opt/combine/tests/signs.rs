@@ -165,7 +165,9 @@ fn case(
     // Some have a meaning only where a predicate is true.
     let understood = |bits: u64| -> Vec<eval::Arg> {
         let arg = |a: &Arg| match a {
-            Arg::Use(u) => eval::Arg { bits, negated: u.negated, absolute: u.absolute, part: u.suffixes[0] },
+            Arg::Use(u) => {
+                eval::Arg { bits, negated: u.negated, absolute: u.absolute, part: u.suffixes.first() }
+            }
             Arg::True(sense) => eval::Arg::predicate(*sense),
             _ => eval::Arg::word(1),
         };
