@@ -13,6 +13,8 @@ use crate::number;
 use crate::suffixes::Suffixes;
 use std::fmt;
 
+mod matches;
+
 /// No form of the operation on this target takes these modifiers and operands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SelectError {
@@ -61,6 +63,11 @@ pub(crate) struct Place<'a> {
 pub(crate) trait Word: Copy {
     fn is(self, name: M) -> bool;
     fn text(&self) -> &str;
+
+    /// Gives modifiers to the positions of the instruction's form.
+    fn match_modifiers(inst: &mut Inst, given: &[Self]) -> bool {
+        match_modifiers(inst, 0, given)
+    }
 }
 
 impl Word for M {
@@ -70,6 +77,10 @@ impl Word for M {
 
     fn text(&self) -> &str {
         self.name()
+    }
+
+    fn match_modifiers(inst: &mut Inst, given: &[M]) -> bool {
+        matches::of(inst, given)
     }
 }
 
@@ -147,7 +158,7 @@ fn find<W: Word>(inst: &mut Inst, isa: Isa, op: Op, request: &Request<W>) -> boo
     let families = request.operands.iter().fold(0, |set, operand| set | operand.kind.family());
     for form in Form::of(op).iter().filter(|form| form.may_take(families) && form.isas.contains(isa)) {
         inst.restart(form);
-        if match_modifiers(inst, 0, request.modifiers)
+        if W::match_modifiers(inst, request.modifiers)
             && match_operands(inst, 0, request, 0)
             && aliases_hold(inst, request.modifiers)
         {
