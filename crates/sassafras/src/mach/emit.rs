@@ -51,7 +51,7 @@ fn address(position: usize) -> u32 {
 impl EncodedFunction {
     fn push(&mut self, inst: &Inst, at: u32) -> PassResult {
         let word = sass::encode(inst).map_err(|e| PassError::NoEncoding(inst.to_string(), e))?;
-        self.bytes.extend(word.to_le_bytes());
+        self.bytes.extend_from_slice(&word.to_le_bytes());
         self.at.push(at);
         Ok(())
     }
@@ -59,7 +59,7 @@ impl EncodedFunction {
 
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     let mut linear = std::mem::take(&mut unit.linear);
-    let (steps, timed) = (std::mem::take(&mut linear.steps), std::mem::take(&mut linear.timed));
+    let (mut steps, timed) = (std::mem::take(&mut linear.steps), std::mem::take(&mut linear.timed));
     let Unit { kernel, code, options, .. } = &*unit;
     let emitter = Emitter {
         kernel,
@@ -69,7 +69,7 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
         target: context.machine,
         options,
     };
-    unit.encoded = emitter.encode(steps.into_iter().zip(timed), code.registers)?;
+    unit.encoded = emitter.encode(&mut steps, &timed, code.registers)?;
     Ok(())
 }
 
@@ -115,13 +115,19 @@ struct Emitter<'a> {
 impl Emitter<'_> {
     fn encode(
         &self,
-        steps: impl Iterator<Item = (Step, Timed)>,
+        steps: &mut [Step],
+        timed: &[Timed],
         registers: u32,
     ) -> Result<EncodedFunction, PassError> {
         let mut encoded = self.frame_facts(registers);
+        let words = self.positions.last().copied().unwrap_or(0);
+        encoded
+            .bytes
+            .reserve_exact((words * WORD + WORD).next_multiple_of(128) + self.target.prefetch_padding);
+        encoded.at.reserve_exact(encoded.bytes.capacity() / WORD);
         let nop = selected(&MachInst::new(sass::Op::NOP, &[], &[], Origin::Frame), self.target.isa)?;
         let mut mask = None;
-        for (i, (inst, (step, timed))) in self.linear.insts.iter().zip(steps).enumerate() {
+        for (i, ((inst, step), timed)) in self.linear.insts.iter().zip(steps).zip(timed).enumerate() {
             for stall in &timed.nops {
                 let control = Control { stall: *stall, yields: true, ..Control::default() };
                 encoded.push(&nop.clone().controlled(control), inst.at)?;
@@ -133,11 +139,11 @@ impl Emitter<'_> {
             if inst.op == sass::Op::EXIT {
                 encoded.exits.push(at);
             }
-            let word = match self.resolved(inst, i, &mut encoded) {
-                Some(resolved) => selected(&resolved, self.target.isa)?,
-                None => step.inst,
-            };
-            encoded.push(&word.controlled(timed.control), inst.at)?;
+            if let Some(resolved) = self.resolved(inst, i, &mut encoded) {
+                step.inst = selected(&resolved, self.target.isa)?;
+            }
+            step.inst.control = timed.control;
+            encoded.push(&step.inst, inst.at)?;
         }
         self.padding(&nop, &mut encoded)?;
         Ok(encoded)

@@ -101,6 +101,8 @@ struct Combine<'a> {
     clobbered_at: u32,
     block_start: u32,
     block: Block,
+    /// Was a load of a constant bank visited that may be loaded again?
+    has_bank_loads: bool,
     folded_branch: bool,
     out: Vec<Inst>,
 }
@@ -126,6 +128,7 @@ impl<'a> Combine<'a> {
             clobbered_at: 0,
             block_start: 0,
             block: Function::ENTRY,
+            has_bank_loads: false,
             folded_branch: false,
             out: Vec::new(),
             machine: context.machine,
@@ -206,6 +209,7 @@ impl<'a> Combine<'a> {
     fn add(&mut self, inst: Inst) {
         self.clock += 1;
         let data = &self.function.insts[inst];
+        self.has_bank_loads |= is_bank_load(data);
         for result in &data.results {
             self.definition[result.index()] = Some(inst);
             self.visited_at[result.index()] = self.clock;
@@ -400,6 +404,9 @@ impl<'a> Combine<'a> {
 
     /// Words of constant banks are loaded again where the first load is far above in the block.
     fn load_far_constants(&mut self, data: &mut InstData) {
+        if !self.has_bank_loads {
+            return;
+        }
         for at in 0..data.args.len() {
             let Arg::Use(u) = data.args[at] else { continue };
             let Some(inst) = self.definition[u.value.index()].filter(|inst| self.is_far_constant(*inst))
@@ -431,13 +438,11 @@ impl<'a> Combine<'a> {
     /// so long? Not of bank 0: addresses are computed from parameters, and known to be the same by their values.
     fn is_far_constant(&self, inst: Inst) -> bool {
         let data = &self.function.insts[inst];
-        if data.op != Op::Machine(sass::Op::LDC) || data.guard.is_some() {
+        if !is_bank_load(data) || data.guard.is_some() {
             return false;
         }
         let loaded = data.results.first().map_or(0, |value| self.visited_at[value.index()]);
-        matches!(data.args[..], [Arg::Bank { bank: 1.., index: None, .. }])
-            && loaded >= self.block_start
-            && self.clock - loaded > self.tuning.load_elim_distance
+        loaded >= self.block_start && self.clock - loaded > self.tuning.load_elim_distance
     }
 
     /// `None` if an instruction is no expression whose results can be shared.
@@ -497,6 +502,12 @@ impl<'a> Combine<'a> {
     fn is_legal(&self, data: &InstData) -> bool {
         legalize::is_legal(self.function, self.machine, data)
     }
+}
+
+/// Is it a load of a word of a constant bank other than bank 0?
+fn is_bank_load(data: &InstData) -> bool {
+    data.op == Op::Machine(sass::Op::LDC)
+        && matches!(data.args[..], [Arg::Bank { bank: 1.., index: None, .. }])
 }
 
 /// The values that back edges pass, and the words of pairs among them.
