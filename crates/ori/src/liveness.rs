@@ -167,8 +167,10 @@ impl Liveness {
         let mut defined_in = vec![None; function.values.len()];
         for &block in &cfg.order {
             let data = &function.blocks[block];
-            let results = data.insts.iter().flat_map(|i| &function.insts[*i].results);
-            data.params.iter().chain(results).for_each(|v| defined_in[v.index()] = Some(block));
+            data.params.iter().for_each(|v| defined_in[v.index()] = Some(block));
+            for inst in &data.insts {
+                function.insts[*inst].results.iter().for_each(|v| defined_in[v.index()] = Some(block));
+            }
         }
         let empty = vec![LiveSet::default(); function.blocks.len()];
         let mut live = Liveness { live_in: empty.clone(), live_out: empty };
@@ -234,13 +236,14 @@ fn upward_exposed_uses(function: &Function, cfg: &Cfg, defined_in: &[Option<Bloc
     let mut latest = vec![None; function.values.len()];
     for &block in &cfg.order {
         let data = &function.blocks[block];
-        let inner = data.insts.iter().flat_map(|i| function.insts[*i].uses());
-        for value in inner.chain(data.end.uses()) {
+        let mut read = |value: Value| {
             if defined_in[value.index()] != Some(block) && latest[value.index()].replace(block) != Some(block)
             {
                 uses.push((value, block));
             }
-        }
+        };
+        data.insts.iter().for_each(|inst| function.insts[*inst].uses().for_each(&mut read));
+        data.end.uses().for_each(read);
     }
     uses.sort_unstable();
     uses

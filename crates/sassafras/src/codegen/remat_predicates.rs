@@ -33,8 +33,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let cfg = context.analyses.cfg(function);
     let live = context.analyses.liveness(function);
     let most = context.tuning.sched_predicate_limit as usize;
-    let crowded: Vec<bool> =
-        function.blocks.keys().map(|block| predicates_in(function, &live, block) > most).collect();
+    let is_crowded =
+        |block| predicates_in(function, &live, block) > most && has_more_live(function, &live, block, most);
+    let crowded: Vec<bool> = function.blocks.keys().map(is_crowded).collect();
     if !cfg.order.iter().any(|block| crowded[block.index()]) {
         return Ok(Change::Nothing);
     }
@@ -52,6 +53,27 @@ fn predicates_in(function: &Function, live: &Liveness, block: Block) -> usize {
     let results = data.insts.iter().flat_map(|i| function.insts[*i].results.iter().copied());
     let at_start = live.live_in[block.index()].iter().chain(data.params.iter().copied());
     at_start.chain(results).filter(is_predicate).count()
+}
+
+/// Are more predicates live after some instruction of a block?
+fn has_more_live(function: &Function, live: &Liveness, block: Block, most: usize) -> bool {
+    let data = &function.blocks[block];
+    // Few at any time: a list is as good as a set.
+    let mut now: SmallVec<[Value; 16]> = SmallVec::new();
+    let add = |now: &mut SmallVec<[Value; 16]>, value: Value| {
+        if function.values[value].file == File::P && !now.contains(&value) {
+            now.push(value);
+        }
+    };
+    live.live_out[block.index()].iter().chain(data.end.uses()).for_each(|v| add(&mut now, v));
+    for data in data.insts.iter().rev().map(|i| &function.insts[*i]) {
+        if now.len() > most {
+            return true;
+        }
+        now.retain(|v| !data.results.contains(v));
+        data.uses().for_each(|v| add(&mut now, v));
+    }
+    false
 }
 
 struct Rematerializer<'a> {

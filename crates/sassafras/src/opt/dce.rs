@@ -26,22 +26,22 @@ use ori::liveness::ValueSet;
 use ori::{Change, Function, Inst, InstData, Op, Terminator, Value};
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
-    let Live { values, insts: live_insts } = live(function);
+    let Live { values, insts: live_insts, sums } = live(function);
     let mut removed = false;
     for block in function.blocks.keys() {
         let insts = &mut function.blocks[block].insts;
         let count = insts.len();
         insts.retain(|inst| live_insts[inst.index()]);
         removed |= insts.len() < count;
-        for inst in insts.iter() {
-            removed |= drop_unread_carries(&mut function.insts[*inst], &values);
-        }
         let mut end = std::mem::replace(&mut function.blocks[block].end, Terminator::Exit);
         for edge in end.edges_mut().into_iter().filter(|edge| !edge.args.is_empty()) {
             let mut params = function.blocks[edge.to].params.iter();
             edge.args.retain(|_| params.next().is_some_and(|param| values.contains(*param)));
         }
         function.blocks[block].end = end;
+    }
+    for inst in sums.into_iter().filter(|inst| live_insts[inst.index()]) {
+        removed |= drop_unread_carries(&mut function.insts[inst], &values);
     }
     for block in function.blocks.keys() {
         let params = &mut function.blocks[block].params;
@@ -57,6 +57,8 @@ struct Live {
     values: ValueSet,
     /// By instruction, so that the sweep looks at none of them again: has it an effect, or a result that is live?
     insts: Vec<bool>,
+    /// Sums with carries.
+    sums: Vec<Inst>,
 }
 
 fn live(function: &Function) -> Live {
@@ -64,11 +66,13 @@ fn live(function: &Function) -> Live {
     let mut arguments = Arguments::new(function.values.len());
     let mut live = Worklist { marked: ValueSet::new(function.values.len()), open: Vec::new() };
     let mut insts = vec![false; function.insts.len()];
+    let mut sums = Vec::new();
     for block in function.blocks.keys() {
         let data = &function.blocks[block];
         for inst in &data.insts {
             let operation = &function.insts[*inst];
             operation.results.iter().for_each(|result| definitions[result.index()] = Some(*inst));
+            sums.extend(is_sum_with_carry(operation).then_some(*inst));
             if !is_removable(operation) {
                 insts[inst.index()] = true;
                 operation.uses().for_each(|v| live.mark(v));
@@ -90,7 +94,7 @@ fn live(function: &Function) -> Live {
             None => arguments.of(value).for_each(|v| live.mark(v)),
         }
     }
-    Live { values: live.marked, insts }
+    Live { values: live.marked, insts, sums }
 }
 
 /// Live values; the operands of the open ones were not visited yet.
@@ -132,14 +136,17 @@ impl Arguments {
     }
 }
 
+fn is_sum_with_carry(data: &InstData) -> bool {
+    data.results.len() > 1
+        && data.guard.is_none()
+        && matches!(data.op, Op::Machine(sass::Op::IADD3 | sass::Op::IMAD | sass::Op::LEA))
+}
+
 /// The carries of a sum come after it, and the machine has every sum without them.
 fn drop_unread_carries(data: &mut InstData, live: &ValueSet) -> bool {
-    let is_sum = matches!(data.op, Op::Machine(sass::Op::IADD3 | sass::Op::IMAD | sass::Op::LEA));
     let count = data.results.len();
-    if is_sum && data.guard.is_none() {
-        while data.results.len() > 1 && data.results.last().is_some_and(|carry| !live.contains(*carry)) {
-            data.results.pop();
-        }
+    while data.results.len() > 1 && data.results.last().is_some_and(|carry| !live.contains(*carry)) {
+        data.results.pop();
     }
     data.results.len() < count
 }

@@ -118,7 +118,9 @@ fn find_trivial_params(function: &Function, order: &[Block], equal: &mut Equalit
             }
         }
     }
-    function.values.keys().for_each(|v| _ = equal.find_and_halve(v));
+    if equal.any {
+        function.values.keys().for_each(|v| _ = equal.find_and_halve(v));
+    }
 }
 
 /// The block parameters and their arguments.
@@ -251,6 +253,13 @@ fn replace_uses(function: &mut Function, equal: &Equalities, block: Block) {
 fn merge_blocks(function: &mut Function, cfg: &Cfg) -> bool {
     let mut any = false;
     let mut preds: Vec<usize> = cfg.preds.iter().map(|preds| preds.len()).collect();
+    let follows = |block: &Block| match &function.blocks[*block].end {
+        Terminator::Jump(edge) => preds[edge.to.index()] == 1 && edge.args.is_empty(),
+        _ => false,
+    };
+    if !cfg.order.iter().any(follows) {
+        return false;
+    }
     // The target of a convergence barrier has a predecessor more.
     for inst in function.insts.keys().map(|i| &function.insts[i]) {
         if matches!(inst.op, Op::Machine(sass::Op::BSSY | sass::Op::WARPSYNC)) {
