@@ -44,7 +44,7 @@ macro_rules! entity {
 entity! {
     /// A value: some words of a register file, defined once. Packed, so that it may be anywhere in an argument: that then
     /// takes 16 bytes with its kind, not 24.
-    #[repr(packed)]
+    #[repr(C, packed)]
     Value "v"
     /// An instruction.
     Inst "i"
