@@ -426,10 +426,12 @@ mod tests {
             legalize(&mut f, machine).expect("a form");
             f.blocks[block].insts.len() - 1
         };
-        let (zero, number) = (Arg::Zero(File::R), Arg::Imm(5));
-        assert_eq!(count(&[zero, number, zero]), 0);
-        assert_eq!(count(&[number, zero, zero]), 1);
-        assert_eq!(count(&[zero, number, number]), 1);
-        assert_eq!(count(&[number, number, number]), 2);
+        let (zero, [five, six, seven]) = (Arg::Zero(File::R), [5, 6, 7].map(Arg::Imm));
+        assert_eq!(count(&[zero, five, zero]), 0);
+        assert_eq!(count(&[five, zero, zero]), 1);
+        assert_eq!(count(&[zero, five, six]), 1);
+        assert_eq!(count(&[five, six, seven]), 2);
+        // One register holds equal ones.
+        assert_eq!(count(&[five, five, five]), 1);
     }
 }
