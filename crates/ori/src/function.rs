@@ -578,6 +578,8 @@ pub struct Fixed {
     pub barriers: Option<u8>,
     /// Of a library routine: the first of the general registers that it clobbers, and how many there are.
     pub window: Option<(u8, u8)>,
+    /// The callee writes no general register from this one on, whatever the ABI lets it clobber.
+    pub untouched: Option<u8>,
 }
 
 impl Function {

@@ -428,7 +428,7 @@ impl<'a> Text<'a> {
         Ok(Arg::Address { symbol, addend, half })
     }
 
-    /// `4 5 <- 6}`, `4 5 <- 6 of 40 keeping 8 losing B3}`, `2 <- 2 4 clobbering 2+20}`
+    /// `4 5 <- 6}`, `4 5 <- 6 of 40 keeping 8 losing B3 below 40}`, `2 <- 2 4 clobbering 2+20}`
     fn fixed(&mut self) -> Result<Fixed, String> {
         let mut fixed = Fixed::default();
         let mut side = &mut fixed.results;
@@ -443,6 +443,8 @@ impl<'a> Text<'a> {
                 fixed.preserved = Some(self.index()? as u8);
             } else if self.takes("losing B") || self.takes(" losing B") {
                 fixed.barriers = Some(self.index()? as u8);
+            } else if self.takes("below ") || self.takes(" below ") {
+                fixed.untouched = Some(self.index()? as u8);
             } else if self.takes("clobbering ") || self.takes(" clobbering ") {
                 let first = self.index()? as u8;
                 self.expect("+")?;

@@ -93,7 +93,12 @@ impl fmt::Display for Fixed {
         for (i, arg) in self.args.iter().enumerate() {
             write!(f, "{}{arg}", if i > 0 { " " } else { "" })?;
         }
-        let unusual = [(" of ", self.words), (" keeping ", self.preserved), (" losing B", self.barriers)];
+        let unusual = [
+            (" of ", self.words),
+            (" keeping ", self.preserved),
+            (" losing B", self.barriers),
+            (" below ", self.untouched),
+        ];
         for (word, number) in unusual {
             number.map_or(Ok(()), |number| write!(f, "{word}{number}"))?;
         }

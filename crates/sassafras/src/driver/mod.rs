@@ -14,6 +14,7 @@ use crate::module::{
 use crate::object::{Compiled, Input, container, debug_info, resource_usage};
 use crate::{Output, lower, passes};
 use ptx::diag::{Diagnostic, Severity, Span};
+use rustc_hash::FxHashMap;
 
 /// `None` if there are errors; they are among the diagnostics.
 pub fn cubin(module: &ptx::Module, options: &Options, output: &mut Output) -> Result<Option<Vec<u8>>, Ended> {
@@ -96,13 +97,10 @@ pub fn cubin(module: &ptx::Module, options: &Options, output: &mut Output) -> Re
         tuning: options.tuning,
         withheld: &withheld,
         conventions: &conventions,
+        written: &FxHashMap::default(),
     };
     output.times.count(Times::SETUP, options.now() - start);
-    let threads = threads(options, functions.len());
-    let outcomes = parallel::map(&functions, threads, |source| {
-        let (mut times, mut record) = (Times::default(), Record::default());
-        (function(env, source, options, (&mut times, &mut record)), times, record)
-    });
+    let outcomes = functions_by_layers(env, &functions, &calls, options);
     let mut compiled = Vec::new();
     for (outcome, times, record) in outcomes {
         output.times.add(&times);
@@ -128,6 +126,38 @@ pub fn cubin(module: &ptx::Module, options: &Options, output: &mut Output) -> Re
     let (bytes, functions) = container::module(compiled, data, &input, machine, &mut output.times, options)?;
     output.functions = functions;
     Ok(Some(bytes))
+}
+
+type Outcome<'a> = (Result<Compiled<'a>, Ended>, Times, Record);
+
+/// Compiles functions in parallel, those of an executable after what they call: a caller keeps values in the registers
+/// that its callees leave alone. A linker, patches and a debugger rely on the ABI alone.
+fn functions_by_layers<'a>(
+    env: lower::Env,
+    functions: &[&'a ptx::ast::Function<'a>],
+    calls: &call_graph::Calls,
+    options: &Options,
+) -> Vec<Outcome<'a>> {
+    let knows_callees = !options.is_called() && !options.debug_code;
+    let layers = if knows_callees { calls.layers(functions) } else { vec![(0..functions.len()).collect()] };
+    let mut outcomes: Vec<Option<Outcome>> = functions.iter().map(|_| None).collect();
+    let mut written = FxHashMap::default();
+    for layer in layers {
+        let env = lower::Env { written: &written, ..env };
+        let threads = threads(options, layer.len());
+        let done = parallel::map(&layer, threads, |index| {
+            let (mut times, mut record) = (Times::default(), Record::default());
+            (function(env, functions[*index], options, (&mut times, &mut record)), times, record)
+        });
+        for (index, outcome) in layer.into_iter().zip(done) {
+            if let (Ok(compiled), true) = (&outcome.0, knows_callees) {
+                let registers = calls.written(functions[index], compiled.encoded.registers, &written);
+                written.extend(registers.map(|registers| (functions[index].symbol, registers)));
+            }
+            outcomes[index] = Some(outcome);
+        }
+    }
+    outcomes.into_iter().flatten().collect()
 }
 
 /// Advice about correct code.

@@ -70,6 +70,7 @@ pub fn detached_env(
         steered: false,
         withheld: &[],
         conventions: CONVENTIONS.get_or_init(Conventions::default),
+        written: LIMITS.get_or_init(FxHashMap::default),
         tuning,
     }
 }

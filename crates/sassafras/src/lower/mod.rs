@@ -219,6 +219,8 @@ pub struct Env<'a> {
     pub withheld: &'a [(File, u8)],
     /// How functions are called.
     pub conventions: &'a Conventions,
+    /// Of functions that were compiled before: how many general registers a call may write, from R0 on.
+    pub written: &'a FxHashMap<ast::Symbol, u32>,
 }
 
 /// The cache operators of the command line, for loads and for stores.
@@ -341,6 +343,7 @@ struct Lower<'k, 'a> {
     /// Parameters whose address is taken, and where they begin among the caller's arguments on the stack.
     in_place: FxHashMap<ast::Symbol, u32>,
     conventions: &'a Conventions,
+    written: &'a FxHashMap<ast::Symbol, u32>,
     return_block: Option<Block>,
     /// The library routine, if this is the body of one.
     routine: Option<library::Inlined>,
@@ -427,6 +430,7 @@ impl<'k, 'a> Lower<'k, 'a> {
             result_address: None,
             in_place: FxHashMap::default(),
             conventions: env.conventions,
+            written: env.written,
             return_block: None,
             routine: None,
             own: Vec::new(),

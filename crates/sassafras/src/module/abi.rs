@@ -17,6 +17,8 @@
 //!   can run with than with the next.
 //! * `.abi_preserve_control N`: barriers from B_N on are callee-saved, in place of those from B6 on.
 //!
+//! * A call of a function that was compiled before its caller clobbers no register from the first one on that the function
+//!   and what it calls leave alone ([`Convention::leaving`]): ptxas keeps values in such registers, too.
 //! * A library routine that is part of its caller's code ([`Convention::of_routine`]) is ours alone: parameters, results
 //!   and in the last two registers the return address are in a window of general registers, which it clobbers with the
 //!   predicates from P3 on and the first barriers, and nothing else.
@@ -134,11 +136,18 @@ pub struct Convention {
     barriers: u8,
     /// Of a library routine: the first of the registers that it clobbers, and how many there are.
     window: Option<(u8, u8)>,
+    /// The callee writes no general register from this one on.
+    untouched: Option<u8>,
 }
 
 impl Convention {
-    pub const USUAL: Convention =
-        Convention { words: USUAL_WORDS, preserved: None, barriers: USUAL_BARRIERS, window: None };
+    pub const USUAL: Convention = Convention {
+        words: USUAL_WORDS,
+        preserved: None,
+        barriers: USUAL_BARRIERS,
+        window: None,
+        untouched: None,
+    };
     /// With the most words the return address is in R248 and R249.
     pub const MOST_WORDS: u8 = 244;
     /// With the most preserved registers it is in R250 and R251.
@@ -165,7 +174,7 @@ impl Convention {
     pub fn of(fixed: &Fixed) -> Convention {
         let asked = Asked { registers: None, preserved: fixed.preserved, barriers: fixed.barriers };
         let convention = Convention::asked(fixed.words.unwrap_or(USUAL_WORDS), asked);
-        Convention { window: fixed.window, ..convention }
+        Convention { window: fixed.window, untouched: fixed.untouched, ..convention }
     }
 
     /// How a function is called, if it is no kernel.
@@ -182,8 +191,16 @@ impl Convention {
             preserved: self.preserved,
             barriers: Some(self.barriers).filter(|barriers| *barriers != USUAL_BARRIERS),
             window: self.window,
+            untouched: self.untouched,
             ..Fixed::default()
         }
+    }
+
+    /// How a function is called that writes only so many general registers, from R0 on, with what it calls itself
+    /// (interprocedural register allocation; Chow, "Minimizing register usage penalty at procedure calls", PLDI 1988).
+    pub fn leaving(self, registers: u32) -> Convention {
+        let untouched = u8::try_from(registers).ok().map(|first| first.max(self.end()));
+        Convention { untouched, ..self }
     }
 
     /// The first register of parameters and results.
@@ -260,6 +277,9 @@ impl Convention {
     pub fn is_saved(self, register: u8) -> bool {
         if let Some((first, count)) = self.window {
             return !(first..first + count).contains(&register);
+        }
+        if self.untouched.is_some_and(|first| register >= first) {
+            return true;
         }
         self.is_callers(register)
             && !self.has_parameter(register)
@@ -530,6 +550,19 @@ mod tests {
         assert_eq!(saved(17), of(&[2..=2, 21..=23, 26..=31, 36..=39, 44..=47, 52..=55]));
         assert_eq!(saved(29), of(&[2..=2, 38..=39, 44..=47, 52..=55]));
         assert_eq!(saved(40), of(&[2..=2, 46..=47, 52..=55]));
+    }
+
+    #[test]
+    fn what_a_callee_leaves_alone_survives_a_call() {
+        let survives = |registers: u32, register: u8| Convention::USUAL.leaving(registers).is_saved(register);
+        assert_eq!(
+            [29, 30, 34, 40, 252].map(|register| survives(34, register)),
+            [true, true, true, true, true]
+        );
+        assert_eq!([0, 3, 15, 20, 32, 33].map(|register| survives(34, register)), [false; 6]);
+        // Parameters, results and the return address are written by the caller.
+        assert_eq!([4, 15, 20, 21].map(|register| survives(2, register)), [false; 4]);
+        assert_eq!(Convention::USUAL.leaving(256), Convention::USUAL);
     }
 
     const fn preserving(count: u8) -> Asked {

@@ -68,6 +68,53 @@ impl<'a> Calls<'a> {
         self.reached_from(kernels.chain(of_data).collect())
     }
 
+    /// Some functions, by their indices, in layers: one calls functions of the layers before its own only. Recursive
+    /// functions, and those that call them, are in the last layer together.
+    pub fn layers(&self, functions: &[&ast::Function]) -> Vec<Vec<usize>> {
+        let index: FxHashMap<Symbol, usize> =
+            functions.iter().enumerate().map(|(i, f)| (f.symbol, i)).collect();
+        let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
+        let mut waits_for = vec![0; functions.len()];
+        for (caller, function) in functions.iter().enumerate() {
+            let uses = self.by_symbol.get(&function.symbol).map(|i| &self.uses[*i]);
+            for callee in uses.into_iter().flat_map(|uses| &uses.called).filter_map(|s| index.get(s)) {
+                callers[*callee].push(caller);
+                waits_for[caller] += 1;
+            }
+        }
+        let mut layer: Vec<usize> = (0..functions.len()).filter(|i| waits_for[*i] == 0).collect();
+        let mut layers = Vec::new();
+        while !layer.is_empty() {
+            let mut next = Vec::new();
+            for caller in layer.iter().flat_map(|callee| &callers[*callee]) {
+                waits_for[*caller] -= 1;
+                if waits_for[*caller] == 0 {
+                    next.push(*caller);
+                }
+            }
+            next.sort_unstable();
+            layers.push(std::mem::replace(&mut layer, next));
+        }
+        let rest: Vec<usize> = (0..functions.len()).filter(|i| waits_for[*i] > 0).collect();
+        if !rest.is_empty() {
+            layers.push(rest);
+        }
+        layers
+    }
+
+    /// How many general registers a call of a function may write that has so many itself, from R0 on; `written` has those
+    /// that are known. `None` if it calls one that isn't.
+    pub fn written(
+        &self,
+        function: &ast::Function,
+        own: u32,
+        written: &FxHashMap<Symbol, u32>,
+    ) -> Option<u32> {
+        let uses = &self.uses[*self.by_symbol.get(&function.symbol)?];
+        let of_callees = |most: u32, callee: &Symbol| Some(most.max(*written.get(callee)?));
+        if uses.calls_pointer { None } else { uses.called.iter().try_fold(own, of_callees) }
+    }
+
     fn resolved(&self, symbol: Symbol) -> Symbol {
         let alias = self.aliases.iter().find(|(alias, _)| *alias == symbol);
         alias.map_or(symbol, |(_, target)| *target)
@@ -185,6 +232,25 @@ mod tests {
             limits.into_iter().map(|(symbol, limit)| (name(&module, symbol), limit)).collect();
         all.sort();
         all
+    }
+
+    #[test]
+    fn callers_are_in_later_layers_and_recursion_in_the_last() {
+        let source = ".version 8.0 .target sm_90 .address_size 64 .func c() { ret; } .func b() { call c; ret; } \
+                      .func r() { call r; ret; } .func p() { call b; call r; ret; } \
+                      .entry k() { call b; call c; ret; } .entry l() { call p; ret; }";
+        let parsed = ptx::parse(source, &ptx::Options::default());
+        let module = parsed.module.expect("a module");
+        let calls = Calls::new(&module, &[]);
+        let functions: Vec<&ast::Function> = calls.functions().collect();
+        assert_eq!(calls.layers(&functions), [vec![0], vec![1], vec![4], vec![2, 3, 5]]);
+        let mut written = FxHashMap::default();
+        for (i, own) in [(0, 30), (1, 20), (4, 25)] {
+            let registers = calls.written(functions[i], own, &written).expect("all callees are known");
+            written.insert(functions[i].symbol, registers);
+        }
+        assert_eq!([0, 1, 4].map(|i| written[&functions[i].symbol]), [30; 3]);
+        assert_eq!(calls.written(functions[3], 20, &written), None, "it calls a recursive function");
     }
 
     #[test]

@@ -428,7 +428,12 @@ impl<'a> Lower<'_, 'a> {
         let mut signature = signature(callee.asked, returns, params);
         let rest = variadic_bytes(self.module, params, args);
         signature.stack = signature.stack.saturating_add(rest).min(abi::MOST_STACK);
-        let mut fixed = signature.convention.fixed();
+        let callee_symbol = callee.symbol.map(|symbol| self.data.aliased(symbol));
+        let convention = match callee_symbol.and_then(|symbol| self.written.get(&symbol)) {
+            Some(registers) => signature.convention.leaving(*registers),
+            None => signature.convention,
+        };
+        let mut fixed = convention.fixed();
         let mut operands: Vec<Arg> = vec![self.callee(callee, &mut fixed)?];
         if let Some(register) = signature.result_address {
             let offset = i64::from(signature.stack.next_multiple_of(16));
