@@ -361,6 +361,11 @@ pub fn cases(form: &str) -> Vec<Case> {
 }
 
 impl Case {
+    /// Does its text name variables of the module?
+    fn needs_variables(&self) -> bool {
+        self.area.is_some() || (0..self.operands.len()).any(|place| is_metadata(&self.opcode, place))
+    }
+
     pub fn name(&self) -> String {
         let at = self.at.map_or("all registers".to_string(), |at| format!("register {at}"));
         format!("{} {}: {at} behind {:?}", self.opcode, self.operands.join(", "), self.change)
@@ -669,7 +674,7 @@ impl Module {
         let mut out = format!(".version 9.0\n.target {target}\n.address_size 64\n");
         let edges = EDGES.map(|e| e.to_string()).join(", ");
         writeln!(out, ".const .align 8 .b64 edges[{}] = {{{edges}}};", EDGES.len()).ok();
-        if self.cases.iter().any(|case| case.area.is_some()) {
+        if self.cases.iter().any(Case::needs_variables) {
             for (variable, bytes) in memory::VARIABLES {
                 writeln!(out, "{variable}[{}];", bytes * THREADS).ok();
             }
