@@ -188,7 +188,6 @@ struct Params {
     occupancy_margin: i32,
     candidates: usize,
     window: usize,
-    low_pressure_window: usize,
 }
 
 impl Params {
@@ -210,7 +209,6 @@ impl Params {
             occupancy_margin: count(tuning.sched_occupancy_margin),
             candidates: tuning.sched_candidates as usize,
             window: tuning.sched_window.max(1) as usize,
-            low_pressure_window: tuning.sched_low_pressure_window.max(1) as usize,
         }
     }
 
@@ -449,9 +447,7 @@ impl PressureTracker {
         let uses = insts.iter().flat_map(|i| self.uses.of(*i));
         uses.for_each(|(v, count)| self.remaining_uses[v.index()] -= count);
         let mut order = Vec::with_capacity(insts.len());
-        for window in
-            dep_graph::windows(&self.tables.roles, insts, self.params.low_pressure_window).into_iter().rev()
-        {
+        for window in dep_graph::windows(&self.tables.roles, insts, self.params.window).into_iter().rev() {
             let at = (self.block, false);
             let graph =
                 DepGraph::without_heights(function, at, window, &self.tables.roles, &mut self.latencies);

@@ -199,8 +199,6 @@ tuning! {
     remat_gain_ratio = 4, "percent", "judgment: not measured";
     /// How many instructions the prepass scheduler looks at together.
     sched_window = 1024, "instructions", "judgment: bounds the time, which is quadratic in a window at worst";
-    /// The same where an order of low pressure is looked for bottom-up.
-    sched_low_pressure_window = 4096, "instructions", "judgment: values that one half of a window makes for the other are all live; the time is linear but for stores";
     /// Pressure in R that any schedule may have; more only where the original order has it.
     sched_register_budget = 56, "registers", "judgment: with the reserve and those of the system 64 registers, at which half of an SM's threads are resident";
     /// Pressure in P that any schedule may have; more only where the original order has it.

@@ -24,10 +24,10 @@ use ori::{Function, Inst, Value};
 use smallvec::SmallVec;
 
 /// How many instructions are looked at together.
-const AHEAD: usize = 16;
+const AHEAD: usize = 8;
 
 /// How many of the ready instructions are looked at: the newest ones.
-const CANDIDATES: usize = 32;
+const CANDIDATES: usize = 16;
 
 /// Appends the instructions of a window, the last one first. `tracker.remaining_uses` counts uses after what is placed.
 pub fn place(function: &Function, graph: &DepGraph, tracker: &mut PressureTracker, out: &mut Vec<Inst>) {
