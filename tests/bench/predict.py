@@ -37,7 +37,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 import report  # noqa: E402
-from run import HERE, call, toolkit  # noqa: E402
+from run import HERE, call, find_programs, toolkit  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SECONDS_BUILD = 300
@@ -297,15 +297,7 @@ def parse():
     options = p.parse_args()
     if options.help:
         sys.exit(__doc__)
-    options.sassafras = os.path.abspath(options.sassafras)
-    if not os.access(options.sassafras, os.X_OK):
-        sys.exit(f"predict.py: no program {options.sassafras}")
-    if not options.cuda:
-        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-        options.cuda = os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
-    options.cuda = os.path.abspath(options.cuda)
-    if not os.path.exists(options.cuda + "/bin/nvcc"):
-        sys.exit(f"predict.py: no bin/nvcc in {options.cuda}: --cuda names the toolkit")
+    find_programs("predict.py", options)
     return options
 
 

@@ -287,6 +287,19 @@ def machine_facts(options):
     }
 
 
+def find_programs(script, options):
+    """The command and the toolkit that the options name, or the usual ones, as absolute paths; else an error."""
+    options.sassafras = os.path.abspath(options.sassafras)
+    if not os.access(options.sassafras, os.X_OK):
+        sys.exit(f"{script}: no program {options.sassafras}")
+    if not options.cuda:
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        options.cuda = os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
+    options.cuda = os.path.abspath(options.cuda)
+    if not os.path.exists(options.cuda + "/bin/nvcc"):
+        sys.exit(f"{script}: no bin/nvcc in {options.cuda}: --cuda names the toolkit")
+
+
 def parse():
     p = argparse.ArgumentParser(usage=__doc__, add_help=False)
     p.add_argument("-h", "--help", action="store_true")
@@ -307,15 +320,7 @@ def parse():
     options = p.parse_args()
     if options.help:
         sys.exit(__doc__)
-    options.sassafras = os.path.abspath(options.sassafras)
-    if not os.access(options.sassafras, os.X_OK):
-        sys.exit(f"run.py: no program {options.sassafras}")
-    if not options.cuda:
-        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-        options.cuda = os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
-    options.cuda = os.path.abspath(options.cuda)
-    if not os.path.exists(options.cuda + "/bin/nvcc"):
-        sys.exit(f"run.py: no bin/nvcc in {options.cuda}: --cuda names the toolkit")
+    find_programs("run.py", options)
     return options
 
 
