@@ -188,6 +188,8 @@ struct Params {
     occupancy_margin: i32,
     candidates: usize,
     window: usize,
+    low_pressure_candidates: usize,
+    low_pressure_ahead: usize,
 }
 
 impl Params {
@@ -209,6 +211,8 @@ impl Params {
             occupancy_margin: count(tuning.sched_occupancy_margin),
             candidates: tuning.sched_candidates as usize,
             window: tuning.sched_window.max(1) as usize,
+            low_pressure_candidates: tuning.sched_low_pressure_candidates.max(1) as usize,
+            low_pressure_ahead: tuning.sched_low_pressure_ahead.max(1) as usize,
         }
     }
 

@@ -199,6 +199,10 @@ tuning! {
     remat_gain_ratio = 4, "percent", "judgment: not measured";
     /// How many instructions the prepass scheduler looks at together.
     sched_window = 1024, "instructions", "judgment: bounds the time, which is quadratic in a window at worst";
+    /// How many ready instructions the bottom-up order for low pressure chooses from, the newest ones.
+    sched_low_pressure_candidates = 16, "instructions", "623 kernels of nvcc: 32 with 16 ahead give the same registers, 8 with 4 ahead 0.6 % more";
+    /// How many instructions it looks ahead for each of them.
+    sched_low_pressure_ahead = 8, "instructions", "counted together with the candidates";
     /// Pressure in R that any schedule may have; more only where the original order has it.
     sched_register_budget = 56, "registers", "judgment: with the reserve and those of the system 64 registers, at which half of an SM's threads are resident";
     /// Pressure in P that any schedule may have; more only where the original order has it.

@@ -23,12 +23,6 @@ use ori::entity::Entity;
 use ori::{Function, Inst, Value};
 use smallvec::SmallVec;
 
-/// How many instructions are looked at together.
-const AHEAD: usize = 8;
-
-/// How many of the ready instructions are looked at: the newest ones.
-const CANDIDATES: usize = 16;
-
 /// Appends the instructions of a window, the last one first. `tracker.remaining_uses` counts uses after what is placed.
 pub fn place(function: &Function, graph: &DepGraph, tracker: &mut PressureTracker, out: &mut Vec<Inst>) {
     let mut window = Window {
@@ -66,7 +60,7 @@ impl Window<'_> {
     /// end. The results of the newest ones were needed by what was placed last.
     fn best(&self, ready: &[usize], tracker: &PressureTracker) -> usize {
         let mut best = (i32::MAX, 0);
-        for index in (0..ready.len()).rev().take(CANDIDATES) {
+        for index in (0..ready.len()).rev().take(tracker.params.low_pressure_candidates) {
             let (first, least) = self.growth(ready[index], tracker);
             if first <= 0 {
                 return index;
@@ -99,7 +93,7 @@ impl Window<'_> {
             first.get_or_insert(words);
             least = least.min(words);
             steps += 1;
-            if least <= 0 || steps == AHEAD {
+            if least <= 0 || steps == tracker.params.low_pressure_ahead {
                 break;
             }
             for (pred, _) in &self.preds[next] {
