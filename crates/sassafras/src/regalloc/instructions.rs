@@ -213,16 +213,8 @@ impl Allocator<'_> {
                     self.note_late_reads(arguments);
                 }
             }
-            // A guarded copy: words don't overlap, since result and arguments are all live here.
             Op::Generic(op) => return Err(format!("{} was not expanded", op.name()).into()),
-            Op::Pseudo(_) => {
-                let file = self.function.values[data.results[0]].file;
-                for (word, (to, from)) in self.word_moves(data, arguments).into_iter().enumerate() {
-                    self.copy(file, to, from)?;
-                    let last = self.emitted.len() - 1;
-                    self.emitted[last].origin = Origin::Word(inst, word as u8);
-                }
-            }
+            Op::Pseudo(_) => self.guarded_copy(inst, arguments)?,
         }
         for mach_inst in &mut self.emitted[first..] {
             (mach_inst.guard, mach_inst.at) = (guard, data.at);

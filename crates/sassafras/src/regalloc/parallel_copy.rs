@@ -6,10 +6,13 @@
 //!                                MOV R4, R1; MOV R5, R3 otherwise
 //! ```
 //!
+//! A guarded one keeps the registers of its else value and moves the words that the guard selects.
+//!
 //! Afterwards the words of the results are in their registers. Linear in the words, but for the sequentialization.
 
 use super::reg_file::PREDICATES;
 use super::{Allocator, AttemptError, reg_in};
+use crate::mach::inst::Origin;
 use crate::regalloc::parallel_moves;
 use ori::entity::Entity;
 use ori::{Arg, File, Inst, InstData, Value};
@@ -48,6 +51,29 @@ impl Allocator<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// A guarded copy or pack: its result has the registers of its else value already. Words of that may be operands,
+    /// too (`@p [v] w = Pack x, v[0]`), so that the moves are one parallel copy here as well. The guards are the caller's.
+    pub(super) fn guarded_copy(&mut self, inst: Inst, arguments: &[(Value, u8)]) -> Result<(), AttemptError> {
+        let data = &self.function.insts[inst];
+        let result = data.results[0];
+        let (file, first) = (self.function.values[result].file, self.register(result, 0));
+        let wanted = self.word_moves(data, arguments);
+        let scratch = self.free_scratch(file, &wanted);
+        let Some(sequence) = parallel_moves::sequence(&wanted, scratch) else {
+            self.needs_scratch = Some(file);
+            return Ok(());
+        };
+        // A word that stays where it is: the checker learns from a move that it is the result's.
+        let unmoved = wanted.into_iter().filter(|(to, from)| to == from);
+        for (to, from) in unmoved.chain(sequence) {
+            self.copy(file, to, from)?;
+            if let (true, Some(last)) = (Some(to) != scratch, self.emitted.last_mut()) {
+                last.origin = Origin::Word(inst, to - first);
+            }
+        }
+        Ok(())
     }
 
     /// The moves (to, from) of a copy, pack or unpack, word by word.
