@@ -12,7 +12,8 @@
 //! Of the ready instructions the one with the greatest height is next, unless it cannot issue yet or exceeds the
 //! pressure limits. Pressure beyond the budget is accepted only where the original order has it, too; a block that
 //! exceeds its registers is first reordered for low pressure ([`min_pressure`]). Where fewer registers let more thread
-//! blocks run at once ([`register_goal`]), the schedule stays within them everywhere ([`pressure_profile`]).
+//! blocks run at once ([`register_goal`]), the schedule stays within them everywhere ([`pressure_profile`]). A goal may
+//! cost more latency than its warps hide: then the next ones are tried, and the best by [`throughput`] is taken.
 //!
 //! Afterwards the order respects [`dep_graph`], and within a goal no point has more pressure than the original order
 //! or the goal. The register goal goes to the allocator. Blocks are cut into windows, so the cost is linear in the
@@ -25,6 +26,7 @@ mod min_pressure;
 mod pressure_profile;
 mod register_goal;
 pub mod rematerialize;
+mod throughput;
 
 use crate::context::{Context, Occupancy, PassResult, Tuning};
 use crate::regalloc::{self, BlockLimits, Limits};
@@ -38,6 +40,7 @@ use sass::model::Unit;
 use std::cell::LazyCell;
 use std::cmp::Reverse;
 use std::ops::Range;
+use throughput::{BlockTime, Estimate};
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let cfg = context.analyses.cfg(function);
@@ -58,19 +61,36 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     };
     let goal = register_goal::of(function, (&cfg, &live), &mut pass.pressure, context);
     context.register_goal = goal.map(|(registers, _)| registers);
-    if goal.is_some_and(|(_, needed)| needed > pass.pressure.params.budget[R]) {
+    let Some((registers, needed)) = goal else {
+        pass.schedule(function, None, context);
+        return Ok(Change::Order);
+    };
+    if needed > pass.pressure.params.budget[R] {
         // The schedule for latencies may have the occupancy of the goal, too: then it is better.
-        let original: Vec<Vec<Inst>> = cfg.order.iter().map(|b| function.blocks[*b].insts.clone()).collect();
+        let original = order_of(function, &cfg);
         pass.schedule(function, None, context);
         let reached = register_goal::reached(function, (&cfg, &live), &mut pass.pressure, context);
         if reached.is_some() && reached <= context.register_goal {
             context.register_goal = reached;
             return Ok(Change::Order);
         }
-        cfg.order.iter().zip(original).for_each(|(b, insts)| function.blocks[*b].insts = insts);
+        set_order(function, &cfg, original);
+        pass.schedule(function, goal, context);
+        return Ok(Change::Order);
     }
-    pass.schedule(function, goal, context);
+    pass.schedule_for_best_goal(function, (registers, needed), context);
     Ok(Change::Order)
+}
+
+/// The instructions of the blocks in reverse post-order.
+type Order = Vec<Vec<Inst>>;
+
+fn order_of(function: &Function, cfg: &Cfg) -> Order {
+    cfg.order.iter().map(|b| function.blocks[*b].insts.clone()).collect()
+}
+
+fn set_order(function: &mut Function, cfg: &Cfg, order: Order) {
+    cfg.order.iter().zip(order).for_each(|(b, insts)| function.blocks[*b].insts = insts);
 }
 
 struct Prepass<'a> {
@@ -86,7 +106,50 @@ struct Prepass<'a> {
 }
 
 impl Prepass<'_> {
-    fn schedule(&mut self, function: &mut Function, goal: Option<(u32, i32)>, context: &mut Context) {
+    /// Schedules for the goal with the best estimated throughput: the first one, or a later one that overlaps so much
+    /// more latency that it makes up for fewer warps.
+    fn schedule_for_best_goal(
+        &mut self,
+        function: &mut Function,
+        (first, needed): (u32, i32),
+        context: &mut Context,
+    ) {
+        let weights = throughput::weights(function, context);
+        let original = order_of(function, self.cfg);
+        let occupancy = context.usual_occupancy();
+        let mut registers = first;
+        let mut best: Option<(Estimate, u32, Order)> = None;
+        for _ in 0..context.tuning.sched_goals.max(1) {
+            let (times, is_narrowed) = self.schedule(function, Some((registers, needed)), context);
+            let estimate = Estimate::new(&times, &weights, occupancy.warps_of_partition(registers));
+            let is_better = |other: &(Estimate, u32, Order)| {
+                estimate.is_better(&other.0, context.tuning.sched_goal_least_gain)
+            };
+            let found = best.as_ref().is_none_or(is_better);
+            if found {
+                best = Some((estimate, registers, order_of(function, self.cfg)));
+            }
+            let next = occupancy.step(registers + 1).min(context.registers);
+            if !found || !is_narrowed || estimate.is_hidden() || next <= registers {
+                break;
+            }
+            registers = next;
+            set_order(function, self.cfg, original.clone());
+        }
+        if let Some((_, registers, order)) = best {
+            context.register_goal = Some(registers);
+            set_order(function, self.cfg, order);
+        }
+    }
+
+    /// Schedules all blocks. Returns their times, and whether the goal kept an instruction from being next.
+    fn schedule(
+        &mut self,
+        function: &mut Function,
+        goal: Option<(u32, i32)>,
+        context: &mut Context,
+    ) -> (Vec<BlockTime>, bool) {
+        let (mut times, mut is_narrowed) = (Vec::new(), false);
         let pressure = &mut self.pressure;
         pressure.set_goal(goal);
         for &block in &self.cfg.order {
@@ -98,17 +161,23 @@ impl Prepass<'_> {
             pressure.begin_block(function, self.live, block);
             let insts = std::mem::take(&mut function.blocks[block].insts);
             let insts = pressure.set_limits(function, insts, registers, self.live_through[block.index()]);
+            is_narrowed |= pressure.reordered;
             let mut schedule = Vec::with_capacity(insts.len());
+            let mut time = BlockTime::new(block);
             for window in dep_graph::windows(&pressure.tables.roles, &insts, pressure.params.window) {
                 let convergent = self.convergent[block.index()];
                 let roles = &pressure.tables.roles;
                 let graph =
                     DepGraph::new(function, (block, convergent), window, roles, &mut pressure.latencies);
                 let start = schedule.len();
-                ListScheduler::new(function, &graph, pressure, start).run(&mut schedule);
+                let window = ListScheduler::new(function, &graph, pressure, start).run(&mut schedule);
+                time.add(function, &graph, window.cycles, context.tuning.sched_memory_interval);
+                is_narrowed |= window.is_narrowed;
             }
+            times.push(time);
             function.blocks[block].insts = schedule;
         }
+        (times, is_narrowed)
     }
 }
 
@@ -579,6 +648,14 @@ struct ListScheduler<'a> {
     results: Vec<Counts>,
     /// With a register goal: the pressure of the rest in the original order.
     profile: Option<PressureProfile>,
+    /// The goal kept an instruction from being next.
+    is_narrowed: bool,
+}
+
+/// What the schedule of a window is like.
+struct Window {
+    cycles: u32,
+    is_narrowed: bool,
 }
 
 impl<'a> ListScheduler<'a> {
@@ -614,10 +691,11 @@ impl<'a> ListScheduler<'a> {
             scheduled: vec![false; nodes],
             results,
             profile,
+            is_narrowed: false,
         }
     }
 
-    fn run(mut self, schedule: &mut Vec<Inst>) {
+    fn run(mut self, schedule: &mut Vec<Inst>) -> Window {
         self.pressure.set_front(self.window_start);
         while let Some(index) = self.pick() {
             let node = self.ready.swap_remove(index);
@@ -645,6 +723,7 @@ impl<'a> ListScheduler<'a> {
             }
             schedule.push(inst);
         }
+        Window { cycles: self.cycle, is_narrowed: self.is_narrowed }
     }
 
     /// The cycle in which an instruction can issue: its operands are available, and its unit is free.
@@ -654,9 +733,11 @@ impl<'a> ListScheduler<'a> {
 
     /// The index in the ready list of the next instruction. In this order: least excess over the pressure limits,
     /// shortest stall, greatest height, original order.
-    fn pick(&self) -> Option<usize> {
+    fn pick(&mut self) -> Option<usize> {
         if let Some(profile) = &self.profile {
-            return self.pick_within_goal(profile);
+            let (index, is_narrowed) = self.pick_within_goal(profile)?;
+            self.is_narrowed |= is_narrowed;
+            return Some(index);
         }
         let highest = LazyCell::new(|| self.ready.iter().map(|n| self.graph.height[*n]).max().unwrap_or(0));
         let rank = |node: usize, stall: u32| {
@@ -706,7 +787,9 @@ impl<'a> ListScheduler<'a> {
     /// v4 = HADD2 v2                    the first in the original order
     /// STS v1; BAR; v5 = LDG ..         needs no register, and leads to more loads
     /// ```
-    fn pick_within_goal(&self, profile: &PressureProfile) -> Option<usize> {
+    ///
+    /// Also: is there a better one that doesn't fit?
+    fn pick_within_goal(&self, profile: &PressureProfile) -> Option<(usize, bool)> {
         let rank = |index: usize| {
             let node = self.ready[index];
             (self.issue_cycle(node).saturating_sub(self.cycle), Reverse(self.graph.height[node]), node)
@@ -717,7 +800,7 @@ impl<'a> ListScheduler<'a> {
         };
         let best = (0..self.ready.len()).min_by_key(|index| rank(*index))?;
         if fits(&best) {
-            return Some(best);
+            return Some((best, false));
         }
         // Those that raise the pressure are looked up in the profile, which takes time: only some of them.
         let (mut raising, others): (Vec<usize>, Vec<usize>) =
@@ -731,6 +814,7 @@ impl<'a> ListScheduler<'a> {
         let raising = raising.into_iter().find(fits);
         let least = others.into_iter().min_by_key(|index| rank(*index));
         let first = self.ready.iter().position(|node| *node == self.front);
-        raising.into_iter().chain(least).chain(first).min_by_key(|index| rank(*index))
+        let next = raising.into_iter().chain(least).chain(first).min_by_key(|index| rank(*index))?;
+        Some((next, true))
     }
 }

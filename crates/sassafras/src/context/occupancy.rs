@@ -24,6 +24,11 @@ impl Occupancy {
         (warps / self.warps).min(self.most)
     }
 
+    /// Resident warps of a partition of the SM.
+    pub fn warps_of_partition(&self, registers: u32) -> u32 {
+        (self.blocks(registers) * self.warps / Target::PARTITIONS).max(1)
+    }
+
     /// The most registers that keep the occupancy of `least` registers.
     pub fn step(&self, least: u32) -> u32 {
         let unit = Target::REGISTER_UNIT;

@@ -227,6 +227,12 @@ tuning! {
     sched_occupancy_margin = 16, "registers", "judgment: fragmentation must not cost occupancy";
     /// How many candidates are tried for the next instruction where there is a register goal.
     sched_candidates = 16, "instructions", "judgment: bounds the time";
+    /// How many register goals are tried for a schedule, one occupancy after the other.
+    sched_goals = 4, "goals", "judgment: bounds the time";
+    /// The least percentage by which a goal of fewer warps must take less time.
+    sched_goal_least_gain = 10, "percent", "judgment: warps hide more than a schedule knows of, such as waits for each other";
+    /// How long a word of each thread of a warp keeps the memory of an SM's partition busy.
+    sched_memory_interval = 8, "cycles", "an H200: all SMs read 69 bytes a cycle each from L2, l2.read.chip of tests/microbench";
     /// The expected latency of global, local and texture memory.
     sched_memory_latency = 300, "cycles", "judgment: of the order of a hit in L2";
     /// The expected latency of shared memory.

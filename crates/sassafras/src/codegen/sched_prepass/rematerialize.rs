@@ -23,7 +23,7 @@
 //! Afterwards the blocks meet the goal in some order, which [`register_goal`] finds. Originals without a use are left for
 //! `dce`. Linear in the code, plus the values that are live through blocks above the goal, whose number is bounded.
 
-use super::{PressureTracker, register_goal};
+use super::{PressureTracker, register_goal, throughput};
 use crate::analysis::effects;
 use crate::context::{Context, PassResult, Tuning};
 use crate::regalloc::is_rematerializable;
@@ -63,7 +63,7 @@ fn reach(aim: Aim, function: &mut Function, pressure: &mut BlockPressure, contex
     let Some((goal, mut excess)) = Goal::find(aim, function, pressure, context) else {
         return Outcome::default();
     };
-    let weights = weights(function, context);
+    let weights = throughput::weights(function, context);
     let slots = |b: Block| weights[b.index()] * function.blocks[b].insts.len() as u64;
     let total: u64 = function.blocks.keys().map(slots).sum();
     let (mut original, mut latest) = (None, None);
@@ -98,16 +98,6 @@ fn reach(aim: Aim, function: &mut Function, pressure: &mut BlockPressure, contex
         latest.into_iter().for_each(|latest| *pressure = latest);
     }
     Outcome { is_reached: false, has_changed: changed }
-}
-
-/// By block: how often it runs.
-fn weights(function: &Function, context: &mut Context) -> Vec<u64> {
-    let loops = context.analyses.loops(function);
-    let weight = |block: Block| match function.blocks[block].cold {
-        true => 0,
-        false => context.tuning.loop_weight(loops.depth(block)),
-    };
-    function.blocks.keys().map(weight).collect()
 }
 
 /// What a goal is for.
@@ -266,7 +256,7 @@ impl Plan<'_> {
             function,
             live: context.analyses.liveness(function),
             definitions: context.analyses.definitions(function),
-            weights: weights(function, context),
+            weights: throughput::weights(function, context),
             most_steps: context.tuning.remat_most_steps as usize,
             most_span: context.tuning.remat_most_span,
             excess: excess.to_vec(),
