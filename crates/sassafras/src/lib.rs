@@ -23,8 +23,8 @@
 //! # Ok::<(), sassafras::Error>(())
 //! ```
 //!
-//! [`compile`] takes [`Options`]: level, debug information, launch bounds, [`Limits`], [`Cancel`]. No GPU, no CUDA
-//! toolkit, no files, no environment and no clock are needed; it runs on `wasm32-unknown-unknown`, too.
+//! [`compile`] takes [`Options`]: level, debug information, launch bounds, [`Limits`], [`Cancel`]. It needs no GPU,
+//! CUDA toolkit, files, environment or clock, and also runs on `wasm32-unknown-unknown`.
 //!
 //! # Inside
 //!
@@ -32,8 +32,8 @@
 //! ptx::Module → lower → ori::Function → opt, codegen → regalloc → mach → object → bytes
 //! ```
 //!
-//! The stages are the folders; `passes.rs` is the pipeline, `driver.rs` takes a module through it. Nothing flows
-//! backwards. A kernel that we cannot compile gives diagnostics, never a cubin.
+//! Each stage is a folder; `passes.rs` is the pipeline, and `driver` takes a module through it. Data flows in one
+//! direction only. A kernel that cannot be compiled gives diagnostics, never a cubin.
 
 #![deny(missing_docs)]
 

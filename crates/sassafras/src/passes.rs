@@ -1,17 +1,16 @@
-//! The pipeline: every pass from lowered Ori to bytes, in order, one row each.
+//! The pipeline: one row per pass, in order, from lowered Ori to bytes.
 //!
-//! A row has the pass's name, the level of optimization from which on it runs, what it does in a line, and which
-//! properties of the code it needs, establishes and invalidates; a test follows them through the table, at every level
-//! and without each pass that may be left out. A pass takes the code of its level, Ori or machine code, and the context,
-//! and fails with a [`PassError`]. A pass over Ori returns what it changed, and the driver drops the analyses that this
-//! makes stale.
+//! A row has the pass's name, the lowest optimization level that runs it, a one-line description, and the properties of
+//! the code that it needs, establishes and invalidates. A test checks these through the table, at every level and
+//! without each optional pass. A pass takes the code at its level, Ori or machine code, and the context, and fails with
+//! a [`PassError`]. A pass over Ori returns what it changed, and the driver invalidates the affected analyses.
 //!
-//! No pass calls another. Clean-ups are rows of their own that run if the step before them changed something, and passes
-//! that find more to do after a clean-up are in a group with it that is repeated.
+//! Passes do not call each other. Clean-ups are separate rows that run if the step before them changed something.
+//! Passes that find more work after a clean-up are grouped with it and repeated.
 //!
-//! After each pass the code can be written to the log (`--dump-ir`) and is verified (`--verify`); its time is counted
-//! (`--time-passes`). A pass of a level above 0 can be left out (`--disable-pass`). Rewrites that are not needed for
-//! correct code ask for fuel first (`--fuel`), so that a wrong one is found by bisection.
+//! After each pass the code can be dumped to the log (`--dump-ir`) and is verified (`--verify`); its time is measured
+//! (`--time-passes`). A pass of a level above 0 can be disabled (`--disable-pass`). Rewrites that are not required for
+//! correct code ask for fuel first (`--fuel`), so that a wrong rewrite can be found by bisection.
 
 use crate::codegen::{
     convergence_barriers, critical_edges, early_copies, legalize, pack_words, remat_predicates,

@@ -1,4 +1,4 @@
-//! Facts about a function that passes ask for. An analysis changes nothing.
+//! Analyses: facts about a function for use by passes. An analysis changes nothing.
 
 pub mod alignment;
 pub mod constant_eval;

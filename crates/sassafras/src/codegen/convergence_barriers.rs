@@ -1,11 +1,11 @@
-//! Convergence barriers: where diverged threads reconverge.
+//! Convergence barrier insertion: places `BSSY` and `BSYNC` where diverged threads reconverge.
 //!
-//! A divergent branch has a region ([`ori::divergence::region`]) from a block `from`, which dominates it and runs
-//! `BSSY`, to its post-dominator `to`; every edge from inside the region to `to` goes through a landing block with
-//! `BSYNC`. Branches with the same region share it, and so do those of a region within another one that ends at the
-//! same place or a few instructions later (`convergence_max_tail`). A branch whose threads only meet at the end of the
-//! program needs none, but a loop that some threads leave to go on and the others to exit has one: those that go on
-//! wait for each other ([`break_regions`]).
+//! A divergent branch has a region ([`ori::divergence::region`]) from a block `from`, which dominates it and executes
+//! `BSSY`, to its post-dominator `to`. Every edge from inside the region to `to` passes through a landing block with
+//! `BSYNC`. Branches with the same region share it, as do those of a nested region that ends at the same point or a few
+//! instructions later (`convergence_max_tail`). A branch whose threads only meet at the end of the program needs no
+//! barrier. A loop that some threads leave to continue and others to exit has one, so that those that continue wait for
+//! each other ([`break_regions`]).
 //!
 //! ```text
 //! from: branch p1, a, to         from: b1 = BSSY land; branch p1, a, land
@@ -13,14 +13,13 @@
 //! to:   …                        land: BSYNC b1; jump to
 //! ```
 //!
-//! Where the warp is convergent anyway, nothing has to reconverge it: `WARPSYNC.ALL` is removed where no thread has
-//! diverged or another one stands on every path since, and so is a collective of all threads (`WARPSYNC.COLLECTIVE.ALL`
-//! to `ENDCOLLECTIVE`). One of the threads of a mask becomes `WARPSYNC.EXCLUSIVE`, as in ptxas's code: those of each mask
-//! run up to `BSYNC` by themselves. Where threads come from a trap, `WARPSYNC.ALL` stays: a debugger lets them go on one
-//! by one.
+//! Redundant reconvergence is removed: `WARPSYNC.ALL` where no thread has diverged, or where every path since the
+//! divergence has another one, and likewise a collective of all threads (`WARPSYNC.COLLECTIVE.ALL` to `ENDCOLLECTIVE`).
+//! A collective of the threads of a mask becomes `WARPSYNC.EXCLUSIVE`, as in ptxas's code: the threads of each mask run
+//! up to `BSYNC` separately. After a trap `WARPSYNC.ALL` stays, because a debugger resumes the threads one by one.
 //!
-//! Afterwards a region is entered once and left by every thread that entered. Cost: linear, times the logarithm of the
-//! predecessors of a region's end.
+//! Postcondition: a region is entered once, and every thread that enters it leaves it. Cost: linear, times the
+//! logarithm of the number of predecessors of a region's end.
 
 use crate::analysis::effects;
 use crate::context::{Context, PassResult, Tuning};

@@ -5,8 +5,8 @@
 //!                                 m: jump a(v1)
 //! ```
 //!
-//! Afterwards an edge that has arguments, or whose target has several predecessors, is the only edge out of its block,
-//! so that moves of the edge can be placed at the end of that block. Linear in the edges.
+//! Postcondition: an edge that has arguments, or whose target has several predecessors, is the only edge out of its
+//! block, so that the edge's moves can be placed at the end of that block. Cost: linear in the edges.
 
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;

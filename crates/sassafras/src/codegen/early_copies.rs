@@ -1,9 +1,9 @@
-//! Copies of loop-carried values move before the load of their next value.
+//! Early copies: moves copies of loop-carried values above the load of their next value.
 //!
-//! A load whose result is only passed to the next iteration should be in flight over the back edge. If the parameter
-//! that it is passed to is still needed after the load, both have registers of their own, and the move between them at
-//! the end of the iteration waits for the load. A copy of the parameter before the load takes the place of that move: it
-//! waits for nothing, and the load writes the parameter's register.
+//! A load whose result is only passed to the next iteration should be in flight across the back edge. If the parameter
+//! that receives it is still needed after the load, the two have separate registers, and the move between them at the
+//! end of the iteration waits for the load. A copy of the parameter before the load replaces that move: it waits for
+//! nothing, and the load writes directly to the parameter's register.
 //!
 //! ```text
 //! b1(v1, v2): v3 = LDG [a]           b1(v1, v2): v5 = Copy v1
@@ -12,9 +12,10 @@
 //!                                                jump b1(v3, v5)
 //! ```
 //!
-//! Prefetched words and windows that slide over an array are the usual cases. Only where the parameter has no reader in
-//! other blocks; then no value lives longer than before, and there are as many moves. It runs after scheduling, which
-//! fixes what is after the load. Legal since a copy is its operand. Linear in the code.
+//! Prefetched words and sliding windows over an array are the usual cases. The pass applies only if the parameter has
+//! no reader in other blocks; then no live range gets longer, and the number of moves stays the same. It runs after
+//! scheduling, which fixes the instructions after the load. It is legal because a copy equals its operand. Cost: linear
+//! in the code.
 
 use crate::context::{Context, Fuel, PassResult};
 use ori::entity::Entity;

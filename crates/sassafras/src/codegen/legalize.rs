@@ -1,16 +1,17 @@
-//! Legalization: every machine operation gets a form of the target for the kinds of its operands.
+//! Legalization: gives every machine operation a form that the target has for the kinds of its operands.
 //!
-//! `sass::legal` decides. A constant that no form takes as this operand is materialized in a register: as few of them as
-//! possible, and each once in a block, or behind a call; where registers are short, `remat` makes more of them. On targets
-//! whose arithmetic takes no operand from a constant bank, these are loaded.
+//! `sass::legal` decides which forms are legal. A constant without a form in its operand position is materialized in a
+//! register. The pass materializes as few constants as possible, each once per block or once after a call; `remat` adds
+//! more copies where registers are short. On targets whose arithmetic has no constant bank operands, such operands are
+//! loaded.
 //!
 //! ```text
 //! v2 = IADD3 4, 5, v1             v3 = MOV 4
 //!                          ==>    v2 = IADD3 v3, 5, v1
 //! ```
 //!
-//! Afterwards `sass::legal` holds for every instruction. Linear in the code; at most 2^8 sets of constants are tried for
-//! an instruction.
+//! Postcondition: `sass::legal` holds for every instruction. Cost: linear in the code; at most 2^8 sets of constants
+//! are tried per instruction.
 
 use crate::context::target::TargetMachine;
 use crate::context::{Context, PassError, PassResult};

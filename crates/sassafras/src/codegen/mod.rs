@@ -1,4 +1,4 @@
-//! Passes that code needs before register allocation, and the scheduler.
+//! Passes that are required before register allocation, and the scheduler.
 
 pub mod convergence_barriers;
 pub mod critical_edges;

@@ -1,8 +1,8 @@
-//! Words that live on after they were packed become words of the pack.
+//! Pack operand renaming: replaces later uses of a packed word by the corresponding word of the pack.
 //!
-//! A pack whose word is read again after it needs a copy of that word: two values hold it. If the later readers take it
-//! from the pack, the word dies there, and the allocator can give both the same registers. Addresses that are loaded from
-//! and advanced are the usual case.
+//! If a word is read again after it was packed, the pack needs a copy of it, because two values hold it. If the later
+//! readers read it from the pack instead, the original word dies at the pack, and the allocator can give both the same
+//! register. The usual case is an address that is loaded from and then advanced.
 //!
 //! ```text
 //! v3 = Pack v1, v2                 v3 = Pack v1, v2
@@ -10,9 +10,10 @@
 //! v5 = IADD3 v1, 0x100, RZ         v5 = IADD3 v3[0], 0x100, RZ
 //! ```
 //!
-//! Only where every reader after the pack can be renamed and all of them are in its block: there the words of a tuple
-//! die one by one, so that no register is held longer than before. It runs after scheduling, which fixes what is after.
-//! Legal since the words of a pack are its operands. Two passes over each block.
+//! The pass applies only if every reader after the pack can be renamed and all of them are in its block. There the
+//! words of a tuple die one by one, so that no register is held longer than before. It runs after scheduling, which
+//! fixes the order of the readers. It is legal because the words of a pack are its operands. Cost: two passes over each
+//! block.
 
 use crate::context::{Context, Fuel, PassResult};
 use ori::entity::Entity;

@@ -1,9 +1,9 @@
-//! Rematerialization of predicates where more are live than there are registers for (Briggs, Cooper & Torczon,
-//! "Rematerialization", PLDI 1992). Which one goes is Belady's choice: the one with the furthest next use.
+//! Rematerialization of predicates where more are live than there are registers (Briggs, Cooper & Torczon,
+//! "Rematerialization", PLDI 1992). The victim is chosen by Belady's rule: the one with the furthest next use.
 //!
-//! There are seven predicate registers. A spilled predicate is a bit of a word in R (`regalloc/spill_via_r.rs`): setting
-//! it takes an instruction 13 cycles after the comparison, and testing it one before each use. Comparing again takes
-//! that one only, if the words that are compared are live there anyway.
+//! There are seven predicate registers. A spilled predicate is a bit of a word in R (`regalloc/spill_via_r.rs`):
+//! setting it takes an instruction 13 cycles after the comparison, and testing it takes another before each use.
+//! Repeating the comparison takes only one instruction, if the compared words are live there anyway.
 //!
 //! ```text
 //! v1:P = ISETP.LT.AND PT, v8, c[0x0][0x230], PT         v2:P = ISETP.LT.AND PT, v9, c[0x0][0x230], PT
@@ -14,10 +14,10 @@
 //! @v1 LDG …                                             @v1' LDG …
 //! ```
 //!
-//! A word that is compared may be computed again, too, if that takes one instruction. Comes before the words of the
-//! constant bank get registers: they are live everywhere. Afterwards the order of the code has fewer predicates live;
-//! correct for any choice, since what is computed again is a function of values that dominate it. Linear in the code,
-//! but for the predicates that are live at once.
+//! A compared word may also be rematerialized if that takes one instruction. The pass runs before constant bank words
+//! get registers, which makes them live everywhere. Postcondition: fewer predicates are live in the final order. The
+//! pass is correct for any choice, because a rematerialized value is a function of values that dominate it. Cost:
+//! linear in the code, except for the number of predicates live at once.
 
 use crate::analysis::effects;
 use crate::context::{Context, Fuel, PassResult};

@@ -1,14 +1,14 @@
 //! Rematerialization of uniform values in the block of each use.
 //!
-//! Uniform registers belong to the warp, not to a thread: where threads have diverged, those on one side overwrite what
-//! those on the other still need. So no uniform value that diverged threads write is live across blocks; except in
-//! convergent loops (`analysis/convergent_loops.rs`). Constants and words of general registers are rematerialized in the
-//! block that reads them, and again after each call. Within a block a group of threads is not interrupted: a block with
-//! a wait that a uniform register would be live across is split there.
+//! Uniform registers belong to the warp, not to a thread. Where threads have diverged, those on one side overwrite
+//! registers that those on the other side still need. Therefore, no uniform value written by diverged threads is live
+//! across blocks, except in convergent loops (`analysis/convergent_loops.rs`). Constants and words of general registers
+//! are rematerialized in the block that reads them, and again after each call. Within a block a group of threads is not
+//! interrupted; a block with a wait across which a uniform register would be live is split at the wait.
 //!
-//! What is written where all threads of the warp are together lasts up to its last use, wherever that is, as long as
-//! diverged threads write other registers: [`Function::apart`] asks the allocator for that. Not in functions
-//! that call or are called.
+//! A value written while all threads of the warp are convergent stays valid until its last use anywhere, as long as
+//! diverged threads write other registers; [`Function::apart`] requests that from the allocator. This does not apply to
+//! functions that call or are called.
 //!
 //! ```text
 //! a: u1 = ULDC c[0][x]            a: …
@@ -16,8 +16,9 @@
 //! b: LDG [v1 + u1]                b: u2 = ULDC c[0][x]; LDG [v1 + u2]
 //! ```
 //!
-//! Afterwards a rematerializable uniform value that diverged threads write is read in its defining block or in its
-//! convergent loop only. Dead originals are removed. Linear in the code, but for divergence and convergent loops.
+//! Postcondition: a rematerializable uniform value written by diverged threads is read only in its defining block or in
+//! its convergent loop. Dead originals are removed. Cost: linear in the code, plus the divergence and convergent-loop
+//! analyses.
 
 use crate::analysis::convergent_loops;
 use crate::context::{Context, PassResult};

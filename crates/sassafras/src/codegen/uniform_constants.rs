@@ -1,8 +1,9 @@
-//! Words of constant bank 0 that arithmetic reads get uniform registers, loaded once in the prologue.
+//! Constant promotion: loads words of constant bank 0 that arithmetic reads into uniform registers, once in the
+//! prologue.
 //!
-//! From sm_90 on arithmetic has no operands in constant banks ([`targets::Target::constant_operands`]), but it has them
-//! in uniform registers. Kernel parameters and launch dimensions are the same for all threads; a register that only the
-//! prologue writes keeps its word for the whole kernel, also where threads have diverged.
+//! From sm_90 on, arithmetic has no constant bank operands ([`targets::Target::constant_operands`]), but it has uniform
+//! register operands. Kernel parameters and launch dimensions are the same for all threads. A register that only the
+//! prologue writes keeps its value for the whole kernel, even where threads have diverged.
 //!
 //! ```text
 //!                                           uniform UR60 c[0x0][0x218]      (Function::uniform_constants)
@@ -10,17 +11,18 @@
 //!                                           later: ULDC UR60, c[0x0][0x218]; …; IADD3 R2, R1, UR60, RZ
 //! ```
 //!
-//! Operands stay words of the bank; those of the chosen words are emitted as uniform registers
-//! (`codegen/legalize.rs`), the others are loaded there. Words are chosen by their number of uses, those in loops first.
+//! In the IR, operands stay words of the bank. The chosen words are emitted as uniform registers
+//! (`codegen/legalize.rs`); the others are loaded there. Words are chosen by their number of uses, with uses in loops
+//! first.
 //!
-//! The calling convention preserves no uniform registers. Functions that call or are called load a word in each block
-//! that reads it, and again after a call:
+//! The calling convention preserves no uniform registers. Functions that call or are called therefore load a word in
+//! each block that reads it, and again after a call:
 //!
 //! ```text
 //! v2 = IADD3 v1, c[0x0][0x218], RZ   ==>    v3:UR = ULDC c[0x0][0x218]; v2 = IADD3 v1, v3, RZ
 //! ```
 //!
-//! Linear in the code.
+//! Cost: linear in the code.
 
 use crate::codegen::legalize;
 use crate::context::{Context, PassResult};

@@ -1,7 +1,7 @@
-//! Register tuples for wgmma accumulators: scalar words are replaced by one wide value.
+//! Register tuple formation for wgmma accumulators: replaces scalar words by one wide value.
 //!
-//! PTX has a register for each word of an accumulator; the machine has a run of registers that must not move while a
-//! wgmma is in flight. Pack-of-unpack folding and widening of block parameters, iterated:
+//! PTX has one register per accumulator word; the machine has a contiguous range of registers that must not be moved
+//! while a wgmma is in flight. The pass iterates folding of a pack of an unpack and widening of block parameters:
 //!
 //! ```text
 //! loop(v1, v2):                            loop(v0):
@@ -10,9 +10,9 @@
 //!   jump loop(v4, v5)
 //! ```
 //!
-//! Afterwards an accumulator that passes from wgmma to wgmma, through waits and around a loop, is one value all the
-//! way. Functions without wgmma are unchanged. Each iteration is linear, but for widening, which restarts after each
-//! tuple of parameters; a parameter is widened once.
+//! Postcondition: an accumulator that passes from wgmma to wgmma, through waits and around a loop, is a single value
+//! throughout. Functions without wgmma are unchanged. Cost: each iteration is linear, except that widening restarts
+//! after each tuple of parameters; a parameter is widened once.
 
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;

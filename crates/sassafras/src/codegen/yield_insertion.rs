@@ -1,14 +1,14 @@
-//! Forward progress: `YIELD` in spin loops, in which a thread waits for others of its warp.
+//! Forward progress: inserts `YIELD` into spin loops, in which a thread waits for other threads of its warp.
 //!
-//! A thread that has won a lock may be at a convergence barrier, after the loop in which the others still wait for it.
-//! `YIELD` lets it run. As ptxas does, at every level and on every target, a loop gets one at its header if a divergent
-//! exit depends on a strong read in the loop: a volatile, relaxed or acquire load, an atomic, or a look at an
-//! `mbarrier`, in global or shared memory. Counted loops and loops that all threads leave at once get none, nor do those
-//! that sleep in every iteration, or until the barrier wakes them: threads that sleep let others run. A device function
-//! begins with one if it has any strong read: its caller may call it in a loop.
+//! A thread that holds a lock may be waiting at a convergence barrier after the loop in which the other threads still
+//! wait for the lock. `YIELD` lets it run. As in ptxas, at every level and on every target, a loop gets a `YIELD` at
+//! its header if a divergent exit depends on a strong read in the loop: a volatile, relaxed or acquire load, an atomic,
+//! or an `mbarrier` test, in global or shared memory. Counted loops and loops that all threads leave at the same time
+//! get none, nor do those that sleep in every iteration or until the barrier wakes them, because sleeping threads let
+//! others run. A device function with any strong read starts with one, because its caller may call it in a loop.
 //!
-//! A loop is the cycle of one retreating edge, not a natural loop: threads that `continue` because of a strong read wait
-//! for others though no edge leaves the natural loop there, and irreducible loops spin, too.
+//! A loop is the cycle of one retreating edge, not a natural loop: threads that `continue` because of a strong read
+//! wait for others although no edge leaves the natural loop there, and irreducible loops spin, too.
 //!
 //! ```text
 //! loop: v1 = LDG.STRONG [v0]      loop: YIELD
@@ -16,8 +16,8 @@
 //!       branch p1, loop, done           branch p1, loop, done
 //! ```
 //!
-//! Afterwards every such loop yields. Repeated while a new `YIELD` makes other loops divergent; one backward slice per
-//! loop and repetition.
+//! Postcondition: every such loop yields. Cost: one backward slice per loop and repetition; the pass repeats while a
+//! new `YIELD` makes other loops divergent.
 
 use crate::context::{Context, PassResult};
 use ori::divergence::{is_phase_check, sleeps};

@@ -1,4 +1,4 @@
-//! State that all stages share: options, target, tuning, limits, fuel, pass times, errors, worker threads.
+//! State shared by all stages: options, target, tuning, limits, fuel, pass times, errors, worker threads.
 
 mod failure;
 mod lines;

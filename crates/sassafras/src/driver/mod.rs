@@ -1,4 +1,5 @@
-//! One module through the pipeline: checks of the module, its functions in parallel (`passes.rs`), the container.
+//! The driver: takes one module through module checks, the pipeline (functions in parallel, `passes.rs`), and the
+//! container.
 
 pub mod ir_text;
 

@@ -1,19 +1,19 @@
 //! Lowering: PTX to Ori, one Ori function per PTX function.
 //!
-//! Blocks are lowered in pre-order of the dominator tree: a block starts with the values that PTX registers have at the
-//! end of its immediate dominator, but for those that are its parameters ([`control::ssa`]).
+//! Blocks are lowered in dominator-tree pre-order: a block starts with the values that PTX registers have at the end of
+//! its immediate dominator, except those that are its parameters ([`control::ssa`]).
 //!
 //! | question | file |
 //! |---|---|
-//! | which blocks there are, and which registers are their parameters | [`control::cfg`], [`control::ssa`] |
-//! | which file lowers an instruction; unread modifiers and operands are an error | [`instruction`] |
+//! | blocks, and the registers that are their parameters | [`control::cfg`], [`control::ssa`] |
+//! | dispatch to the file of an instruction; errors for unread modifiers and operands | [`instruction`] |
 //! | reading operands, appending operations, writing results | [`build`] |
 //! | calls and their parameters | [`control::call`] |
 //! | instructions that expand to a routine of several blocks | [`library`] |
 //! | everything else | the file of the instruction's family |
 //!
-//! A PTX register of 8 or 16 bits is a word whose upper bits are undefined; one of 64 or 128 bits is a value of two or
-//! four words, a vector register one of as many words as its elements take.
+//! An 8- or 16-bit PTX register is a word whose upper bits are undefined. A 64- or 128-bit register is a value of two
+//! or four words, and a vector register is a value of as many words as its elements take.
 
 mod arith;
 mod build;

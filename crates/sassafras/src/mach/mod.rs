@@ -1,4 +1,4 @@
-//! Machine instructions with registers: ABI, hazards, block layout, control codes, emission.
+//! Machine code after register allocation: ABI, hazards, block layout, control codes, emission.
 
 pub mod control_codes;
 pub mod dead_predicates;

@@ -1,4 +1,4 @@
-//! Properties of a module beside its instructions: variables, launch bounds, pragmas, call graph, limits.
+//! Module properties other than instructions: variables, launch bounds, pragmas, call graph, limits.
 
 pub mod abi;
 pub mod abi_preserve;

@@ -1,4 +1,4 @@
-//! From compiled functions to a file: container, line tables, debug information, resource usage.
+//! Object file output from compiled functions: container, line tables, debug information, resource usage.
 
 pub mod call_graph;
 pub mod container;

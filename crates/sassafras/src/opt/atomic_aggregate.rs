@@ -1,8 +1,8 @@
-//! Warp aggregation of atomics: one thread of the warp does the operation of all that are active.
+//! Warp aggregation of atomics: one thread performs the operation for all active threads of the warp.
 //!
-//! The threads of a warp that add to one address are served one after the other. Where the address is the same for all
-//! of them, a leader (the active thread with the lowest lane) adds the sum; a thread that reads the old value gets that of
-//! the leader, plus what the active threads before it add. That is the order in which the machine might have served them.
+//! Atomics of a warp on the same address are serialized. Where the address is warp-uniform, a leader (the active thread
+//! in the lowest lane) adds the sum. A thread that reads the old value gets the leader's old value plus the
+//! contributions of the active threads before it, which is a serialization that the machine could have chosen itself.
 //!
 //! ```text
 //!                                        m = VOTE.ANY PT, PT
@@ -12,20 +12,21 @@
 //!                                        v2 = SHFL.IDX o, lowest lane of m;  v2 += POPC b
 //! ```
 //!
-//! * A word that is the same in all threads is added `n` times. Of others `REDUX` makes one word, on machines that have
-//!   it; the old value then has no use. Minimum, maximum, conjunction and disjunction of equal words need no more than
-//!   one operation.
-//! * Only integers: sums of floats depend on the order.
-//! * In divergent code the vote names the threads that are active. They stay together up to the end of the block, or to
-//!   the next instruction that waits for others.
-//! * Under a guard the vote names the threads for which it holds; the others bring the neutral word to the reduction.
-//! * Where a comparison of the thread's number lets one thread through, there is nothing to aggregate.
+//! * A word that is the same in all threads is added `n` times. Other words are combined by `REDUX` on machines that
+//!   have it, if the old value has no use. Minimum, maximum, conjunction and disjunction of equal words need only one
+//!   operation.
+//! * Only integers are aggregated: float sums depend on the order.
+//! * In divergent code the vote yields the active threads. They stay together until the end of the block, or until the
+//!   next instruction that waits for others.
+//! * Under a guard the vote yields the threads for which the guard holds; the others contribute the neutral element to
+//!   the reduction.
+//! * If a comparison of the thread index lets only one thread through, there is nothing to aggregate.
 //!
-//! In shared memory the machine has an operation of its own for the number of threads, `ATOMS.POPC.INC`, whatever their
-//! addresses are.
+//! For shared memory the machine has a dedicated operation that adds the number of threads, `ATOMS.POPC.INC`, for any
+//! addresses.
 //!
-//! Afterwards no such atomic at an address of the whole warp is executed by more than one thread of it. Linear, plus a
-//! divergence analysis where there are atomics.
+//! Postcondition: no such atomic on a warp-uniform address is executed by more than one thread of the warp. Cost:
+//! linear, plus a divergence analysis if there are atomics.
 
 use crate::analysis::effects::{Convergence, Effects, Motion};
 use crate::codegen::legalize;

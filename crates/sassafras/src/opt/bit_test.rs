@@ -1,4 +1,5 @@
-//! Bit tests: a comparison of a bitwise function with zero is the predicate that the function has as a second result.
+//! Bit test folding: replaces a comparison of a bitwise function with zero by the function's second result, a
+//! predicate.
 //!
 //! ```text
 //! v2:R = LOP3.LUT v0, v1, RZ, 0xc0, !PT
@@ -6,9 +7,9 @@
 //! branch v3, b1, b2                              branch !v4, b1, b2
 //! ```
 //!
-//! The machine's predicate is "not zero": the uses of a test for zero are negated, which is free in guards, branches and
-//! operands. RZ stands for the word that has no use. Comes after the passes that simplify predicates, which know
-//! comparisons. Linear in the instructions.
+//! The machine's predicate means "not zero". Uses of a test for zero are therefore negated, which is free in guards,
+//! branches and operands. RZ replaces the word result if it has no use. Runs after the passes that simplify predicates,
+//! which recognize comparisons. Cost: linear in the instructions.
 
 use crate::codegen::legalize;
 use crate::context::{Context, PassResult};

@@ -1,10 +1,11 @@
-//! Instruction combining on SSA: constant folding, copy forwarding, common subexpression elimination, redundant load
-//! elimination, branches that a dominating one decides, and the peephole rules of `combine/rules.rs`.
+//! Instruction combining on SSA: constant folding, copy propagation, common subexpression elimination, redundant load
+//! elimination, folding of branch conditions implied by dominating branches, and the peephole rules of
+//! `combine/rules.rs`.
 //!
-//! One walk over the blocks in reverse post-order, so that a definition is rewritten before its uses; expressions are
-//! value-numbered in a scoped hash table, where one that dominates is available (Briggs, Cooper, Simpson, "Value
-//! Numbering"). What an operation computes comes from `ori::eval` alone; whether the machine has a form for what a rule
-//! makes is asked of the table of forms.
+//! One walk over the blocks in reverse post-order, so that a definition is rewritten before its uses. Expressions are
+//! value-numbered in a scoped hash table, in which dominating expressions are available (Briggs, Cooper, Simpson,
+//! "Value Numbering"). The semantics of operations come only from `ori::eval`; the table of forms decides whether the
+//! machine has a form for the result of a rule.
 //!
 //! ```text
 //! v2 = MOV 0x4                           v3 = IMAD v0, v1, 0x4
@@ -12,9 +13,9 @@
 //! v4 = IADD3 v3, v2, RZ                  (uses of v4 read v3)
 //! ```
 //!
-//! Afterwards no rule applies to an instruction more than `combine_rewrites` times; dead definitions and trivial
-//! parameters are left for `dce` and `simplify`. Effects keep their order. Each rewrite costs fuel. Cost: linear, times
-//! the rewrites of an instruction.
+//! Each instruction is rewritten at most `combine_rewrites` times. Dead definitions and trivial parameters are left to
+//! `dce` and `simplify`. Effects keep their order. Each rewrite costs fuel. Cost: linear, times the number of rewrites
+//! per instruction.
 
 mod bitwise;
 mod bounds;

@@ -1,7 +1,7 @@
-//! Dead code elimination: removes operations without a use and without an effect, and dead block parameters.
+//! Dead code elimination: removes operations without uses or effects, and dead block parameters.
 //!
-//! Mark and sweep from what has an effect and from the predicates of branches, through definitions and the arguments of
-//! block parameters (Cytron et al., section 7.1, with all branches kept). Unlike a use count, it removes cycles of
+//! Mark and sweep, starting from effects and branch predicates, through definitions and the arguments of block
+//! parameters (Cytron et al., section 7.1, with all branches kept). Unlike use counting, this removes cycles of
 //! parameters that only use each other.
 //!
 //! ```text
@@ -11,13 +11,13 @@
 //!   branch v4, b1(v3, v2), b2
 //! ```
 //!
-//! A carry that nothing reads is no result of its sum any more: without it the sum is an addition like any other.
+//! An unused carry is removed from the results of its sum, which turns the sum into an ordinary addition.
 //!
 //! ```text
 //! v3:R, v4:P = IADD3 v1, v2, RZ     →    v3:R = IADD3 v1, v2, RZ
 //! ```
 //!
-//! Afterwards every value has a use that matters, but for other results of what computes one. Cost: linear.
+//! Postcondition: every value is live, except for further results of an instruction with a live result. Cost: linear.
 
 use crate::analysis::effects::is_removable;
 use crate::context::{Context, PassResult};

@@ -1,13 +1,14 @@
-//! Waterfall loop elision: an operation of the warp that one elected thread asks for needs no waterfall loop.
+//! Waterfall loop elision: removes the waterfall loop around a warp-level operation requested by a single elected
+//! thread.
 //!
-//! Lowering puts an operation of the warp into a loop over the threads that ask for it (`lower/sync/waterfall.rs`),
-//! because each may have its own operands. Kernels ask for tensor copies and initialize barriers from an elected thread:
+//! Lowering puts a warp-level operation into a loop over the requesting threads (`lower/sync/waterfall.rs`), because
+//! each of them may have its own operands. Kernels issue tensor copies and initialize barriers from an elected thread:
 //!
-//! * A block that only threads reach for which such a predicate holds runs with one thread at a time: it elects itself,
-//!   and `R2UR` gives it its own word. The branches of the loop are jumps.
-//! * If the loop is all that the predicate guards, the branch goes away, too: operands that all threads share need no
-//!   thread in particular, `R2UR` of a varying value is guarded by the predicate of the asking thread, and the operation
-//!   by a vote of whether there is one (`VOTEU.ANY`), as ptxas has it.
+//! * A block reached only by threads for which an election predicate holds runs with one thread at a time. That thread
+//!   elects itself, and `R2UR` returns its own word, so the branches of the loop become jumps.
+//! * If the predicate guards nothing but the loop, the branch is removed, too. Operands shared by all threads need no
+//!   particular thread, `R2UR` of a varying value is guarded by the predicate of the requesting thread, and the
+//!   operation is guarded by a vote on whether there is one (`VOTEU.ANY`), as in ptxas's code.
 //!
 //! ```text
 //!   branch v6, before, rest                v15:UP = VOTEU.ANY v6
@@ -16,13 +17,13 @@
 //!   UBLKCP v9, …                           jump rest
 //! ```
 //!
-//! Other loops go over groups of threads with the same operands. Where the operands are the same for all threads
-//! (`ori::divergence`), whoever they are, there is one group: comparisons with the word of another thread hold, and
-//! branches on them become jumps (`same_operands.rs`).
+//! Other waterfall loops iterate over groups of threads with equal operands. If the operands are the same for all
+//! threads (`ori::divergence`), there is a single group: comparisons with another thread's word hold, and branches on
+//! them become jumps (`same_operands.rs`).
 //!
-//! A predicate holds for at most one thread if it is `ELECT` where all threads of the warp have converged, or a
-//! conjunction with that. In a loop they converge again before the next election, so two elected threads are never here
-//! at once. Cost: linear, plus a divergence analysis where a waterfall loop is found.
+//! A predicate holds for at most one thread if it is `ELECT` in convergent code, or a conjunction with that. In a loop
+//! the threads reconverge before the next election, so two elected threads are never active here at once. Cost: linear,
+//! plus a divergence analysis if there is a waterfall loop.
 
 mod same_operands;
 

@@ -1,12 +1,12 @@
-//! Guarded operations in place of selects: an operation that only a select uses gets the select's predicate as its guard.
+//! Select folding into guarded operations: an operation used only by a select gets the select's predicate as its guard.
 //!
 //! ```text
 //! v3:R = IADD3 v1, 0x1, RZ
 //! v4:R = SEL v3, v2, v0             →    @v0[v2] v4:R = IADD3 v1, 0x1, RZ
 //! ```
 //!
-//! The operation is a sum, and the other value is one of the same word: the difference is added to that, and the word
-//! isn't needed any longer (a ring buffer's next place).
+//! If the operation is an addition and the other value is a sum of the same word, the difference is added to the other
+//! value, and the original word is no longer needed (such as the next index of a ring buffer).
 //!
 //! ```text
 //! v2:R = IADD3 v1, -0x180, RZ            v2:R = IADD3 v1, -0x180, RZ
@@ -14,10 +14,10 @@
 //! v4:R = SEL v3, v2, v0
 //! ```
 //!
-//! One instruction less, if the other value has its last use there: the result takes its register. The operation takes no
-//! longer than the select, but a guard reads its predicate 9 cycles later than an operand does (13 and 4 cycles after the
-//! comparison on sm_90), which other warps and the scheduler hide; ptxas 13.0.88 does the same. Comes after the passes
-//! that know selects. Linear in the instructions.
+//! This saves one instruction if the select is the last use of the other value, because the result takes its register.
+//! The operation takes no longer than the select, but a guard reads its predicate 9 cycles later than an operand does
+//! (13 and 4 cycles after the comparison on sm_90). Other warps and the scheduler hide this latency; ptxas 13.0.88 does
+//! the same. Runs after the passes that recognize selects. Cost: linear in the instructions.
 
 use crate::analysis::effects;
 use crate::context::{Context, PassResult};

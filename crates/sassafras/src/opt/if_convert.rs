@@ -1,9 +1,9 @@
-//! If-conversion: short sides of a branch are executed without it. What only computes is speculated, and selects take
-//! the results; loads, stores and atomics get the branch's predicate as guard (predication).
+//! If-conversion: executes short sides of a branch unconditionally. Pure operations are speculated and their results
+//! selected; loads, stores and atomics are predicated with the branch's predicate.
 //!
-//! Hammocks and diamonds (Allen et al., "Conversion of Control Dependence to Data Dependence"). A side is a block with
-//! the branch as its only predecessor that jumps to where the other side goes. Without the branch there is no convergence
-//! barrier, the block goes on, and loads of several sides are in flight together.
+//! Handles hammocks and diamonds (Allen et al., "Conversion of Control Dependence to Data Dependence"). A side is a
+//! block whose only predecessor is the branch and which jumps to the target of the other side. Removing the branch
+//! removes its convergence barrier, extends the block, and lets the loads of several sides overlap.
 //!
 //! ```text
 //! b0: branch p, b1, b2                   b0: v1 = x + y
@@ -12,10 +12,10 @@
 //! b3(v3):
 //! ```
 //!
-//! One run converts innermost branches; of nested ones the outer is a hammock after `simplify` has merged the blocks of
-//! the inner one, so the pipeline repeats both. A guard that is there already is combined with the branch's predicate.
-//! Two branches that leave to the same block become one (`if_convert/short_circuit.rs`). Afterwards no convertible branch
-//! is within the cost limit (`if_convert_max_cost`). Cost: linear.
+//! One run converts innermost branches. After `simplify` has merged the blocks of an inner branch, the outer one is a
+//! hammock, so the pipeline repeats both. An existing guard is combined with the branch's predicate. Two branches with
+//! a common exit become one (`if_convert/short_circuit.rs`). Postcondition: no convertible branch is within the cost
+//! limit (`if_convert_max_cost`). Cost: linear.
 
 mod short_circuit;
 

@@ -1,9 +1,9 @@
-//! Induction variable elimination: of variables that advance by the same step, one is kept.
+//! Induction variable elimination: keeps one of several variables that advance by the same step.
 //!
-//! Unrolled loops carry `i`, `i + 1`, `i + 8`, … and add the same step to each. Two parameters of a loop header with the
-//! same step on every back edge that start a constant apart on every entering edge stay that distance apart. The first
-//! is kept; each block that uses another computes it from the first, and no register is live around the loop for it.
-//! Arithmetic modulo 2^32 makes this exact.
+//! Unrolled loops carry `i`, `i + 1`, `i + 8`, … and add the same step to each. Two parameters of a loop header that
+//! have the same step on every back edge, and differ by a constant on every entering edge, keep that distance. The
+//! first is kept; each block that uses another recomputes it from the first, so that no register is live around the
+//! loop for it. Arithmetic modulo 2^32 makes this exact.
 //!
 //! ```text
 //! b1(v4:R, v5:R):                        b1(v4:R):
@@ -12,8 +12,8 @@
 //!   v8:R = v5 + 0x10                       v7:R = v4 + 0x10
 //! ```
 //!
-//! Afterwards no two parameters of a header are known to be a constant apart. Cost: quadratic in the parameters of a
-//! header, else linear.
+//! Postcondition: no two parameters of a header are known to differ by a constant. Cost: quadratic in the parameters of
+//! a header, otherwise linear.
 
 use crate::analysis::known_bits::{self, Definitions};
 use crate::context::{Context, PassResult};

@@ -1,12 +1,13 @@
-//! Loop-invariant code motion: what computes the same in every iteration moves to the preheader.
+//! Loop-invariant code motion: hoists computations with the same result in every iteration to the preheader.
 //!
-//! Innermost loops first. An instruction is invariant if its operands are defined outside of the loop or are invariant
-//! themselves, and (see [`Loop::may_hoist`]):
+//! Processes innermost loops first. An instruction is invariant if its operands are defined outside the loop or are
+//! invariant themselves. It can be hoisted (see [`Loop::may_hoist`]) if:
 //!
-//! * it has no effect but its results (`analysis/effects.rs`), whatever it computes: it may be executed in vain, but is
-//!   hoisted only from blocks that every iteration runs, and from preheaders of inner loops;
-//! * or it is a plain load that the loop executes in any case, and nothing in the loop writes or orders its memory;
-//! * or it is a shuffle, and neither its block nor the preheader is divergent: the same threads take part in both.
+//! * it has no side effects (`analysis/effects.rs`): it may be executed speculatively, but is hoisted only from blocks
+//!   that every iteration executes and from preheaders of inner loops;
+//! * or it is a plain load that the loop always executes, and nothing in the loop writes or orders its memory;
+//! * or it is a shuffle, and neither its block nor the preheader is divergent, so that the same threads take part in
+//!   both.
 //!
 //! ```text
 //! b0: jump b1(v0)                        b0: v3 = MUFU.SIN v1; jump b1(v0)
@@ -14,11 +15,11 @@
 //!     v4 = v2 + v3; branch p, b1(v4), b2     v4 = v2 + v3; branch p, b1(v4), b2
 //! ```
 //!
-//! A hoisted result is live in the whole loop. Only those are hoisted that other instructions of the loop use, most
-//! saved time first and each with the invariants that it is computed from, while the loop's register pressure costs no
-//! occupancy (`Occupancy::step`); long latencies may cost it ([`Tuning::licm_long_time`]). Constants stay: they are
-//! operands. A loop without preheader gets one. Cost: linear in the blocks of each loop, for [`Tuning::licm_max_depth`]
-//! loops around a block in the mean.
+//! A hoisted result is live throughout the loop. Only results used by other instructions of the loop are hoisted, those
+//! that save the most time first, each with the invariants that it depends on, while the loop's register pressure costs
+//! no occupancy (`Occupancy::step`); long latencies may cost it ([`Tuning::licm_long_time`]). Constants stay, because
+//! they are operands. A loop without a preheader gets one. Cost: linear in the blocks of each loop, for an average of
+//! [`Tuning::licm_max_depth`] loops around a block.
 
 use crate::analysis::effects::{self, Effects, Memory, Motion};
 use crate::context::{Context, Occupancy, PassResult, Tuning};

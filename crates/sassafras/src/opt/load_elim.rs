@@ -1,8 +1,8 @@
-//! Load elimination over blocks, store-to-load forwarding, and dead stores.
+//! Global redundant load elimination, store-to-load forwarding, and dead store elimination.
 //!
-//! A load from an address whose contents are in a value, because an earlier load or store with the same operands dominates
-//! it, is that value, if nothing in between may change the memory or make writes of other threads visible. A store is dead
-//! if another one to the same bytes follows before anything reads or orders them.
+//! A load is replaced by a known value if a load or store with the same operands dominates it, and nothing in between
+//! may change the memory or make other threads' writes visible. A store is dead if another store to the same bytes
+//! follows before anything reads or orders them.
 //!
 //! ```text
 //! b0: STG v0, v1, 0x0, v2                b0: STG v0, v1, 0x0, v2
@@ -11,11 +11,11 @@
 //! b1: v5 = LDG v0, v4, 0x0               b1: (uses of v5 read v3)
 //! ```
 //!
-//! One walk in reverse post-order with the contents that are known at the end of each block (available expressions): a
-//! block begins with what all of its predecessors agree on, a loop header with nothing. An operation ends the knowledge
-//! of each word whose load must stay behind it (`analysis/memory_dependence.rs`). Loads with a guard are left to
-//! `combine`, which finds those of one block. Afterwards no such load or store is left within the bounds
-//! (`load_elim_words`, `load_elim_distance`). Linear in the code, times the first of them.
+//! One walk in reverse post-order with the memory contents known at the end of each block (available expressions). A
+//! block starts with the contents on which all of its predecessors agree, a loop header with none. An operation
+//! invalidates each word whose load must not move above it (`analysis/memory_dependence.rs`). Guarded loads are left to
+//! `combine`, which handles them within a block. Postcondition: no such load or store is left within the bounds
+//! (`load_elim_words`, `load_elim_distance`). Cost: linear in the code, times the first of them.
 
 use crate::analysis::effects::{self, Effects, Memory};
 use crate::context::{Context, Fuel, PassResult, Tuning};

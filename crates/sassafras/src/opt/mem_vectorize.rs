@@ -1,5 +1,5 @@
-//! Vectorization of memory accesses: neighbouring loads or stores of shared and local memory become one, and vector
-//! loads lose the words at their ends that nobody reads.
+//! Memory access vectorization: merges adjacent loads or stores of shared and local memory, and removes unused words at
+//! the ends of vector loads.
 //!
 //! ```text
 //! v1 = LDS v0, 0x0                       v5:R2 = LDS.64 v0, 0x0
@@ -8,14 +8,15 @@
 //! STS v0, 0x14, v2                       STS.64 v0, 0x10, v6
 //! ```
 //!
-//! One walk over each block collects accesses with the same base, operation and guard; an operation that must keep its
+//! One walk over each block collects accesses with the same base, operation and guard. An operation that must keep its
 //! order with one of them (`analysis/memory_dependence.rs`: fences, barriers, accesses that may alias) ends the
-//! collection. The loads of a vector are then done where the first was, the stores where the last was. The address must
-//! be aligned as the machine wants it (`analysis/alignment.rs`). Global memory is left alone: hardly any base is known to
-//! be aligned, and ptxas leaves it, too. Of guarded accesses only stores are merged: loads would merge else values.
+//! collection. A vector load is placed at its first member, a vector store at its last. The address must have the
+//! alignment that the machine requires (`analysis/alignment.rs`). Global memory is not vectorized, because hardly any
+//! base is known to be aligned; ptxas does not vectorize it either. Of guarded accesses only stores are merged, because
+//! merging loads would require merging else values.
 //!
-//! Afterwards no two plain accesses side by side in an aligned pair are left that nothing keeps apart. Linear in the
-//! block: collections are bounded (`vectorize_open`, `vectorize_members`).
+//! Postcondition: no two mergeable plain accesses to an aligned pair are left. Cost: linear in the block; collections
+//! are bounded (`vectorize_open`, `vectorize_members`).
 
 use crate::analysis::alignment::Alignment;
 use crate::analysis::effects::{self, Access, Effects, Memory};

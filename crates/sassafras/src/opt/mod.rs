@@ -1,4 +1,5 @@
-//! Optimizations on SSA, before register allocation. No pass calls another: clean-ups are rows of the table in `passes.rs`.
+//! SSA optimizations before register allocation. Passes do not call each other: clean-ups are rows of the table in
+//! `passes.rs`.
 
 pub mod atomic_aggregate;
 pub mod bit_test;

@@ -1,8 +1,8 @@
-//! Induction variable narrowing: 64-bit counters that never leave their lower word are carried in one register.
+//! Induction variable narrowing: carries a 64-bit counter in one register if its upper word is always zero.
 //!
-//! LLVM widens the induction variable of a loop to 64 bits where an address needs it. If the back edge is taken only
-//! while the next count is below a bound of one word, and the first count is a word, the upper word is always zero.
-//! Computations of the upper word go away in `combine`, the clean-up after it.
+//! LLVM widens the induction variable of a loop to 64 bits if an address needs it. If the back edge is taken only while
+//! the next value is below a one-word bound, and the initial value is one word, the upper word is always zero. The
+//! clean-up pass `combine` then removes computations of the upper word.
 //!
 //! ```text
 //! b1(v6:R2):                             b1(v13:R):
@@ -11,8 +11,8 @@
 //!   branch v12, b1(v10), b2                branch v12, b1(v7), b2
 //! ```
 //!
-//! Afterwards a narrowed header parameter has one word; its old value is packed in the header. Cost: linear in the
-//! parameters of loop headers.
+//! Postcondition: a narrowed header parameter has one word; its old value is a `Pack` in the header. Cost: linear in
+//! the parameters of loop headers.
 
 use crate::analysis::known_bits::{self, Definitions};
 use crate::context::{Context, PassResult};

@@ -1,4 +1,4 @@
-//! Common subexpression elimination of comparisons and their opposites, block by block.
+//! Local common subexpression elimination of comparisons and their opposites.
 //!
 //! ```text
 //! v3:P = FSETP.LTU.AND PT, |v1|, v2, PT
@@ -6,10 +6,11 @@
 //! v5:R = SEL v1, v0, v4                           v5:R = SEL v1, v0, !v3
 //! ```
 //!
-//! `combine` finds comparisons that are the same word for word. Here `x < y` is also `!(x >= y)`, `y > x` and, of an
-//! integer and a constant, `x <= y - 1`: negating a predicate is free in guards, branches and most operands, and one
-//! that is used elsewhere stays. Comes after the passes that know comparisons (minima, trees of predicates), for which
-//! each user has its own; those that are gone leave their operands to `dce`. Linear in the instructions.
+//! `combine` recognizes identical comparisons. This pass also treats `x < y` as `!(x >= y)`, as `y > x` and, for an
+//! integer and a constant, as `x <= y - 1`. Negating a predicate is free in guards, branches and most operands; a
+//! comparison whose predicate has any other use is kept. Runs after the passes that recognize comparisons (minima,
+//! predicate trees), which need one comparison per user. The operands of removed comparisons are left to `dce`. Cost:
+//! linear in the instructions.
 
 use crate::analysis::relations::{complement, swapped};
 use crate::context::{Context, PassResult};

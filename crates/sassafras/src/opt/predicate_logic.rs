@@ -1,13 +1,13 @@
-//! Boolean simplification of predicates by truth tables, block by block.
+//! Boolean simplification: simplifies predicate expressions with truth tables, block by block.
 //!
-//! Front ends write conditions as trees of `and` and `or` over comparisons. Three passes simplify them, with `dce` after
-//! each:
+//! Front ends express conditions as trees of `and` and `or` over comparisons. Three passes simplify them, each followed
+//! by `dce`:
 //!
-//! 1. `predicate-reduce` expands each tree of a block to a truth table over at most [`LEAVES`] predicates and drops those
-//!    that the result doesn't depend on; `x > y | nan(x) & !nan(y) | x == y | nan(x) & nan(y)` has three.
+//! 1. `predicate-reduce` expands each tree of a block to a truth table over at most [`LEAVES`] predicates and removes
+//!    those that the result does not depend on; `x > y | nan(x) & !nan(y) | x == y | nan(x) & nan(y)` has three.
 //! 2. `predicate-fold` folds the last `and`, `or` or `xor` of a tree into a comparison, which combines its result with a
 //!    predicate for free.
-//! 3. `predicate-merge` makes one `PLOP3` of two, if they depend on three predicates in all.
+//! 3. `predicate-merge` merges two `PLOP3`s that depend on at most three predicates in total.
 //!
 //! ```text
 //! v4:P = ISETP.LT v2, 0x5                v4:P = ISETP.LT v2, 0x5
@@ -15,7 +15,7 @@
 //! v6:P = PLOP3 v4 & v5
 //! ```
 //!
-//! Cost: linear in the instructions, times 2^[`LEAVES`] for each `PLOP3`.
+//! Cost: linear in the instructions, times 2^[`LEAVES`] per `PLOP3`.
 
 use crate::analysis::relations::complement;
 use crate::codegen::legalize;

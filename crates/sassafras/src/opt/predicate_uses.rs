@@ -1,4 +1,4 @@
-//! Uses of predicates: where one can be negated, and replacing them by those of another predicate.
+//! Predicate uses: which uses can be negated, and replacing uses of one predicate by another.
 
 use ori::{Arg, Function, Op, Terminator, Use, Value};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,10 +1,10 @@
-//! Clean-up after other passes: copy propagation, trivial block parameters, merging of straight-line blocks, unreachable
-//! blocks.
+//! Clean-up: copy propagation, trivial block parameter removal, straight-line block merging, and unreachable block
+//! removal.
 //!
-//! A parameter is trivial if its arguments are all the same value, or the parameter itself around a loop (Braun et al.,
-//! "Simple and Efficient Construction of Static Single Assignment Form"): that value dominates the block and replaces it.
-//! A block whose only predecessor jumps to it becomes part of that. A block that no path leads to becomes empty: passes
-//! that follow the paths would leave its instructions as they are, with operands that they changed elsewhere.
+//! A parameter is trivial if all its arguments are the same value, or the parameter itself around a loop (Braun et al.,
+//! "Simple and Efficient Construction of Static Single Assignment Form"). That value dominates the block and replaces
+//! the parameter. A block whose only predecessor jumps to it is merged into that predecessor. An unreachable block is
+//! emptied, because passes that follow the CFG would leave its instructions with stale operands.
 //!
 //! ```text
 //! b0:                                    b0:
@@ -14,8 +14,9 @@
 //!   STG v5, v2; exit
 //! ```
 //!
-//! Afterwards no plain `Copy` is left, no parameter is trivial, no block can be merged without arguments on the edge, and
-//! what is in a block can be reached. Dead definitions stay for `dce`. Cost: about linear; an argument is looked at again when it is replaced.
+//! Postcondition: no plain `Copy` is left, no parameter is trivial, no blocks joined by an edge without arguments can
+//! be merged, and every instruction is reachable. Dead definitions are left to `dce`. Cost: about linear; an argument
+//! is visited again when it is replaced.
 
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;

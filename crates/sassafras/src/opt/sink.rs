@@ -1,9 +1,9 @@
-//! Code sinking past loops: values that are needed after a loop, but not in it, are computed after it.
+//! Code sinking: computes values that are used after a loop, but not in it, after the loop.
 //!
-//! An instruction that is a function of its operands moves to the nearest common dominator of its uses, but into no loop.
-//! A cheap one that has uses before the loop as well is duplicated there (rematerialization); in a loop around that one
-//! only if its operands are live there anyway. Both only if its operands take no more registers in the loop than its
-//! result gives back.
+//! An instruction that depends only on its operands moves to the nearest common dominator of its uses, but never into a
+//! loop. A cheap one that also has uses before the loop is duplicated after it (rematerialization), or in an enclosing
+//! loop only if its operands are live there anyway. Both apply only if the operands take no more registers in the loop
+//! than the result frees.
 //!
 //! ```text
 //! b0: v2 = v1 + 64; jump b1              b0: jump b1
@@ -11,9 +11,9 @@
 //! b2: STG v2, v3                         b2: v2 = v1 + 64; STG v2, v3
 //! ```
 //!
-//! Afterwards register pressure in loops is the same or lower. Blocks and instructions are visited backwards, so that
-//! uses have their final position before definitions. Cost: linear in the code times the number of loops, which
-//! `sink_max_loops` bounds, and the walk up the operands (`sink_depth`).
+//! Postcondition: register pressure in loops is the same or lower. Blocks and instructions are visited backwards, so
+//! that uses reach their final position before definitions. Cost: linear in the code, times the number of loops
+//! (bounded by `sink_max_loops`) and the walk up the operands (`sink_depth`).
 
 use crate::analysis::effects;
 use crate::context::{Context, PassResult, Tuning};

@@ -1,7 +1,7 @@
-//! Block parameters of two words, one of which nothing needs, become two parameters.
+//! Scalar replacement of two-word block parameters: splits a parameter into two if one of its words is not needed.
 //!
-//! Front ends carry 64-bit sums and counters around loops, of which code may need the lower words alone: as indices into
-//! shared, local and constant memory, or because they are cut to 32 bits in each iteration.
+//! Front ends carry 64-bit sums and counters around loops that may need only the lower word: as indices into shared,
+//! local and constant memory, or because they are truncated to 32 bits in each iteration.
 //!
 //! ```text
 //! b1(v1:R2):                               b1(v5:R, v6:R):
@@ -10,11 +10,11 @@
 //!   jump b1(Pack v2, v4)                     jump b1(v2, v4)
 //! ```
 //!
-//! A parameter is split if nothing but parameters that are split reads both words at once, and if each argument is
-//! there in words: such a parameter, a `Pack` that nothing else reads, a constant. Only on the edge into a loop may it
+//! A parameter is split if only parameters that are also split read both words at once, and if each argument is
+//! available as words: such a parameter, a `Pack` with no other use, or a constant. Only on the edge into a loop may it
 //! be another value, whose words are copied. The candidates are the greatest fixed point; those whose words are both
-//! needed stay pairs. Afterwards `dce` removes the words that are dead. Linear for each round of the fixed point; a round
-//! removes a candidate.
+//! needed stay pairs. `dce` then removes the dead words. Cost: linear per round of the fixed point; each round removes
+//! a candidate.
 
 use crate::analysis::effects::is_removable;
 use crate::context::{Context, PassResult};

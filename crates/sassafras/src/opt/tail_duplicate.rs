@@ -1,8 +1,8 @@
-//! Tail duplication of empty exit blocks: every predecessor gets an exit of its own.
+//! Tail duplication of empty exit blocks: gives every predecessor its own exit.
 //!
-//! Where all paths meet at one `exit`, that block is the point of reconvergence of every branch that leads there, and
-//! threads would wait for each other only to end. With exits of their own they don't, and those that are left are a
-//! converged warp ([`ori::Divergence`]); a branch to such a block becomes a guarded `EXIT` (`mach/linearize.rs`).
+//! If all paths meet at one `exit`, that block is the reconvergence point of every branch that leads there, and threads
+//! would wait for each other just to exit. With their own exits they do not wait, and the remaining threads form a
+//! converged warp ([`ori::Divergence`]). A branch to such a block becomes a guarded `EXIT` (`mach/linearize.rs`).
 //!
 //! ```text
 //! b0: branch v1, b2, b1           b0: branch v1, b2, b1
@@ -10,7 +10,7 @@
 //! b2: exit                        b2: exit
 //! ```
 //!
-//! Afterwards an empty exit block has one predecessor. Linear in blocks and edges.
+//! Postcondition: an empty exit block has one predecessor. Cost: linear in blocks and edges.
 
 use crate::context::{Context, PassResult};
 use ori::{Arg, Block, Change, Function, Terminator, entity::Entity};

@@ -1,25 +1,26 @@
 //! Uniform datapath selection for wgmma descriptors and operands of tensor copies.
 //!
-//! A wgmma reads descriptors from uniform registers; `R2UR` moves them there, a word each, from some thread. A warp
-//! reaches a wgmma convergently, so within its block each `R2UR` takes the word of the same thread, and `R2UR(a + b)`
-//! is `R2UR(a) + R2UR(b)`. The pass walks from each `R2UR` in a block with wgmma up the definitions of its operand, as
+//! A wgmma reads its descriptors from uniform registers. `R2UR` moves each word there from an arbitrary thread. A warp
+//! reaches a wgmma convergently, so each `R2UR` within its block takes the word of the same thread, and `R2UR(a + b)`
+//! is `R2UR(a) + R2UR(b)`. In a block with wgmma, the pass walks from each `R2UR` up the definitions of its operand, as
 //! long as
 //!
 //! * the operation has a uniform counterpart with a form for these operands;
-//! * at most one word has to be moved that wasn't before;
+//! * at most one additional word has to be moved;
 //! * it is in the same block, or one step away: loop-invariant descriptors are often the sum of a common base and a
-//!   constant, and would take two registers each all through the loop.
+//!   constant, and would occupy two registers each throughout the loop.
 //!
 //! ```text
 //! v2 = IADD3 v1, 64, RZ           u1 = R2UR v1              once for all descriptors
 //! u2 = R2UR v2             ==>    u2 = UIADD3 u1, 64, URZ
 //! ```
 //!
-//! What it needs from outside of the block in a convergent loop is computed there, too (`carried.rs`): no uniform value
-//! is live where threads may have diverged. Constants become immediates, and the scale predicate of a wgmma is folded
-//! if it is constant. Descriptors of neighbouring wgmmas cost an addition each in place of a move.
+//! In a convergent loop, values from outside the block are computed in uniform registers in the loop, too
+//! (`carried.rs`), because no uniform value is live where threads may have diverged. Constants become immediates, and
+//! the scale predicate of a wgmma is folded if it is constant. Descriptors of neighbouring wgmmas cost an addition each
+//! instead of a move.
 //!
-//! Linear in the instructions, times the walk, which is bounded by `uniform_depth`.
+//! Cost: linear in the instructions, times the length of the walk, which is bounded by `uniform_depth`.
 
 mod before_wait;
 mod carried;

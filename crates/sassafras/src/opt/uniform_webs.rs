@@ -1,10 +1,10 @@
-//! Uniform webs: warp-uniform values of ordinary code are computed on the uniform datapath.
+//! Uniform web selection: computes warp-uniform values of ordinary code on the uniform datapath.
 //!
-//! A value may be in a uniform register if every thread that reads it reads the same bits (`ori::divergence` is exact
-//! about lanes that left a loop in different iterations), and if the threads of the warp that run its definition run it
-//! together ([`convergent_loops::convergent_blocks`]): then the register is written once for all of them, and what
-//! diverged threads write is kept apart from it (`codegen/remat_uniform.rs`). A definition in another block is hoisted to
-//! the nearest dominator that the warp runs together: it is pure, and so are those that it reads.
+//! A value may be in a uniform register if every thread that reads it reads the same bits (`ori::divergence` models
+//! lanes that leave a loop in different iterations exactly), and if the threads of the warp that execute its definition
+//! do so together ([`convergent_loops::convergent_blocks`]). The register is then written once for all of them, and
+//! writes by diverged threads use other registers (`codegen/remat_uniform.rs`). A definition in another block is
+//! hoisted to the nearest convergent dominator; this is legal because the definition and its operands are pure.
 //!
 //! ```text
 //! v1 = S2R %SR_CgaCtaId                   u1 = S2UR %SR_CgaCtaId
@@ -14,13 +14,13 @@
 //! ```
 //!
 //! The members are the greatest fixed point: a value stays as long as its definition has a uniform counterpart whose
-//! operands are members, constants or uniform registers, and all its readers are counterparts as well, or have a form
-//! with a uniform register in this place. Block parameters are members if all their arguments are.
+//! operands are members, constants or uniform registers, and each of its readers has a counterpart or a form with a
+//! uniform register in this operand. Block parameters are members if all their arguments are.
 //!
-//! What it costs and saves is in `uniform_webs/cost.rs`. Only moves of immediates are duplicated, and nothing is hoisted from
+//! The cost model is in `uniform_webs/cost.rs`. Only moves of immediates are duplicated, and nothing is hoisted from
 //! slow paths.
 //!
-//! Linear in the code for each round of the fixed point; a round removes a value.
+//! Cost: linear in the code per round of the fixed point; each round removes a value.
 
 mod cost;
 mod duplicates;

@@ -1,15 +1,17 @@
-//! Loop unrolling: innermost loops, fully, partially, or by a runtime factor.
+//! Loop unrolling: unrolls innermost loops fully, partially, or by a runtime factor.
 //!
-//! Several iterations in a row overlap their loads. Which loops, and by how much: `unroll/policy.rs`.
+//! Consecutive iterations can overlap their loads. `unroll/policy.rs` selects the loops and the factors.
 //!
-//! * **Full and partial**: a trip count that depends on constants alone is computed, or found by executing the exit test
-//!   with `ori::eval`, whatever the counter does (steps down, wraps around, is shifted). All iterations become
-//!   straight-line code if that is short enough; else a factor of them, after `trip count mod factor` peeled iterations.
-//!   Loops of several blocks, too, with their branches and further exits (`unroll/blocks.rs`).
-//! * **Runtime factor**, for loops of one block: where the exit test depends only on induction variables and invariants, so many iterations run
-//!   at a time as long as the test holds for each of them but the last. That is one test for an affine counter
-//!   (`unroll/counter.rs`), whatever its bounds are; else the test is computed ahead by copies of its own instructions.
-//!   The original loop does the remainder, after half of the factor once where there are loads to overlap.
+//! * **Full and partial**: a trip count that depends only on constants is computed, or found by executing the exit test
+//!   with `ori::eval`, for any kind of counter (one that steps down, wraps around, or is shifted). All iterations
+//!   become straight-line code if that is short enough; otherwise the loop is unrolled by a factor, after
+//!   `trip count mod factor` peeled iterations. This includes loops of several blocks, with their branches and further
+//!   exits (`unroll/blocks.rs`).
+//! * **Runtime factor**, for single-block loops: if the exit test depends only on induction variables and invariants,
+//!   that many iterations run at a time while the test holds for all of them but the last. For an affine counter this
+//!   is a single test (`unroll/counter.rs`), whatever its bounds; otherwise copies of the test's instructions compute
+//!   it ahead. The original loop executes the remainder, after one group of half the factor if there are loads to
+//!   overlap.
 //!
 //! ```text
 //! b1(v1): …                              b3(v3): p = v3 < n and n - v3 > 3; branch p, b4(v3), b1(v3)
@@ -19,13 +21,14 @@
 //!                                        b1(v1): … as before
 //! ```
 //!
-//! Values of the loop that are used after it become parameters of the landing block, which all of them leave to. Effects
-//! keep their order. Nothing is duplicated that holds registers or barriers beyond an instruction (wgmmas, asynchronous
-//! copies, calls, convergence barriers); collectives only where all threads have the same trip count. Afterwards
-//! unrolled loops are in `Function::rolled`. Cost: linear in the loops and the code added (`unroll_growth`).
+//! Loop values used after the loop become parameters of the landing block, the common exit of all copies. Effects keep
+//! their order. Operations that hold registers or barriers beyond an instruction (wgmmas, asynchronous copies, calls,
+//! convergence barriers) are not duplicated; collectives are duplicated only if all threads have the same trip count.
+//! Postcondition: unrolled loops are in `Function::rolled`. Cost: linear in the loops and the code added
+//! (`unroll_growth`).
 //!
-//! A loop without effects whose results have no use is executed once, and dead code elimination removes the rest, if it
-//! is known to end.
+//! A loop that has no effects or used results, and is known to terminate, is reduced to one iteration; dead code
+//! elimination removes the rest.
 
 mod blocks;
 mod counter;

@@ -1,4 +1,4 @@
-//! Barriers, fences, mbarriers, collectives of a warp, waterfall loops.
+//! Barriers, fences, mbarriers, warp collectives, waterfall loops.
 
 pub mod barrier;
 pub mod collectives;

@@ -1,4 +1,4 @@
-//! Bitwise functions: a cone of `LOP3`s over at most three values is one `LOP3`.
+//! Bitwise function merging: combines a cone of `LOP3`s over at most three values into one `LOP3`.
 //!
 //! ```text
 //! v3 = LOP3.LUT v1, v2, RZ, 0x3c         ; b ^ c
@@ -7,8 +7,9 @@
 //! v6 = LOP3.LUT v4, v5, RZ, 0x3c    →    v6 = LOP3.LUT v0, v1, v2, 0xe8     ; the majority of a, b, c
 //! ```
 //!
-//! The operands of an instruction are replaced by those of their definitions where three leaves are left and at least one
-//! definition becomes dead. The truth table over the leaves is computed entry by entry, so every function is covered.
+//! The operands of an instruction are replaced by those of their definitions if at most three leaves remain and at
+//! least one definition becomes dead. The truth table over the leaves is computed entry by entry, so every function is
+//! covered.
 
 use super::rules::{RZ, is_zero, plain};
 use super::{Combine, Rewrite};

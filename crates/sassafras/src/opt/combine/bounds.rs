@@ -1,7 +1,7 @@
-//! Carry-free additions, by upper bounds of their terms (`analysis/known_bits.rs`).
+//! Carry elimination: finds carry-free additions by upper bounds of their terms (`analysis/known_bits.rs`).
 //!
-//! Descriptors of wgmma and of shared memory are 64-bit sums of small fields and constants; without a carry their upper
-//! word is a constant.
+//! Descriptors of wgmma and of shared memory are 64-bit sums of small fields and constants; without a carry, their
+//! upper word is a constant.
 
 use super::Combine;
 use crate::analysis::known_bits;

@@ -1,4 +1,4 @@
-//! A carry that was made a number is the second carry of the sum that it is added to.
+//! Carry folding: a carry that was converted to a number becomes the second carry of the sum that it is added to.
 //!
 //! ```text
 //! v3 = IADD3.X RZ, RZ, RZ, p0, !PT             v4, p2, p3 = IADD3.X v1, RZ, RZ, p1, p0
@@ -6,8 +6,8 @@
 //! v5 = IADD3.X v2, RZ, RZ, p2, !PT
 //! ```
 //!
-//! Long integers are multiplied so, with a column's carry added to the next one. Only both predicates together are the
-//! carry of a sum with two of them: the upper word, as the only use, takes both.
+//! Long integer multiplication does this to add the carry of one column to the next. Only both carry-out predicates
+//! together are the carry of a sum with two carries, so the upper word must be the only use and takes both.
 
 use super::rules::{RZ, is_zero, plain};
 use super::{Combine, Rewrite};

@@ -1,4 +1,5 @@
-//! Conditions that a dominating branch decides: where only one of its edges leads, its predicate is a constant.
+//! Dominating-condition elimination: a predicate is a constant in blocks reached only through one edge of a branch on
+//! it.
 //!
 //! ```text
 //!     branch v1, b2, b3                      branch v1, b2, b3
@@ -6,10 +7,10 @@
 //!     branch v1, b4, b5                      jump b4
 //! ```
 //!
-//! Front ends ask before a long division whether a short one does, and its expansion asks again. A block with one
-//! incoming edge learns from it, of the predicate and of the comparison that it is; the opposite comparison is then known,
-//! too. What is learnt holds in all blocks that it dominates, since the predicate has no other value until a path comes
-//! through the branch again.
+//! Front ends guard a long division by a test whether a short one is sufficient, and its expansion tests again. A block
+//! with a single incoming edge learns the value of the branch's predicate, of its comparison, and of the opposite
+//! comparison. These facts hold in all blocks that it dominates, because the predicate keeps its value until a path
+//! passes the branch again.
 
 use super::Combine;
 use super::expressions::{Expressions, Key};

@@ -1,5 +1,5 @@
-//! Constant folding: instructions with constant operands are evaluated (`analysis/constant_eval.rs`), and constants
-//! become operands where the machine has a form for that.
+//! Constant folding and propagation: evaluates instructions with constant operands (`analysis/constant_eval.rs`), and
+//! makes constants operands where the machine has a form for that.
 //!
 //! ```text
 //! v1 = MOV 0x10

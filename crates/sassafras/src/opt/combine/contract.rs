@@ -1,15 +1,15 @@
-//! Contraction: a float product and a sum of it become one operation that rounds once (`-fmad`).
+//! Contraction: fuses a float product and a sum that uses it into one operation that rounds once (`-fmad`).
 //!
 //! ```text
 //! v3 = FMUL v0, v1
 //! v4 = FADD -v3, v2                 →    v4 = FFMA -v0, v1, v2
 //! ```
 //!
-//! PTX allows it for `mul` and `add` without a rounding modifier (PTX ISA, `add`: "may be optimized aggressively");
-//! lowering lists their results in [`ori::Function::contractable`]. It changes bits, so it is done where ptxas 13.0 does
-//! it: both are in one block, flush subnormals alike, the product does not saturate, and all uses of the product are such
-//! sums, so that it is no longer computed. Of two products that are added, the one without another use is taken, else the
-//! first.
+//! PTX allows this for `mul` and `add` without a rounding modifier (PTX ISA, `add`: "may be optimized aggressively");
+//! lowering lists their results in [`ori::Function::contractable`]. Contraction changes result bits, so it is done
+//! exactly where ptxas 13.0 does it: both operations are in the same block and flush subnormals alike, the product does
+//! not saturate, and all uses of the product are such sums, so that the product becomes dead. If two products are
+//! added, the one without another use is fused, otherwise the first.
 
 use super::{Combine, Rewrite};
 use ori::{Arg, Cfg, Function, InstData, Op, Use, Value, entity::Entity};

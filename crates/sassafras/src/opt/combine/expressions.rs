@@ -1,8 +1,8 @@
-//! Expressions by number: the table of value numbering.
+//! The hash table for value numbering.
 //!
-//! An expression is written down as words, each part with its length before it, so that equal words are equal
-//! expressions. They are hashed once, compared as memory and kept in one vector: a table of instructions themselves
-//! would take four times the memory, and would hash all of them again whenever it grows.
+//! An expression is serialized as words, each part preceded by its length, so that equal words mean equal expressions.
+//! Expressions are hashed once, compared as memory and kept in one vector. A table of instructions would take four
+//! times the memory, and would rehash all of them whenever it grows.
 
 use ori::entity::Entity;
 use ori::function::ValueData;

@@ -1,7 +1,7 @@
 //! Float folding: lower bounds, sign modifiers of operands, selects of constants.
 //!
-//! A division tests whether its divisor is so small that the reciprocal overflows. Most divisors are a non-negative value
-//! plus a constant, as in `1 / (1 + exp(x))`: a lower bound makes the test a constant.
+//! A division tests whether its divisor is so small that the reciprocal overflows. Most divisors are a non-negative
+//! value plus a constant, as in `1 / (1 + exp(x))`, where a lower bound makes the test a constant.
 //!
 //! ```text
 //! v1 = MUFU.EX2 v0                       v2 = FADD v1, 1.0

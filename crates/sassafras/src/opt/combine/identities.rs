@@ -1,13 +1,13 @@
-//! Algebraic identities of words: operations that are one of their arguments, a constant, or a simpler operation.
+//! Algebraic simplification of words: operations that equal one of their arguments, a constant, or a simpler operation.
 //!
 //! | operation | becomes |
 //! |---|---|
-//! | a bitwise function with constants or an argument twice | the function of what is left: a constant, an argument |
-//! | `x & mask` whose other bits are zeros ([`known_bits`](crate::analysis::known_bits)) | `x` |
-//! | a shift of two words by 32 or more | a shift of one word |
+//! | a bitwise function with constants or a repeated argument | the remaining function: a constant, an argument |
+//! | `x & mask`, where `x` has only zeros outside `mask` ([`known_bits`](crate::analysis::known_bits)) | `x` |
+//! | a two-word shift by 32 or more | a one-word shift |
 //! | `p ? x : x`, `true ? x : y` | `x` |
-//! | `x < 0` and `x >= 0` of two words | that of the upper word |
-//! | a comparison of two words whose lower ones are known | that of the upper words |
+//! | two-word `x < 0` and `x >= 0` | the same test of the upper word |
+//! | a two-word comparison with known lower words | the comparison of the upper words |
 //! | `a + b - a` | `b` |
 //! | `a * 0 + x` | `x` |
 

@@ -1,6 +1,6 @@
-//! Redundant load elimination within a block.
+//! Local redundant load elimination.
 //!
-//! A plain load from the same address as an available one gives the same value, unless an instruction in between may
+//! A plain load from the same address as an available load has the same value, unless an instruction in between may
 //! clobber memory: a store, atomic, fence, barrier or call (`analysis/memory_dependence.rs`). Loads of read-only memory
 //! stay available.
 //!

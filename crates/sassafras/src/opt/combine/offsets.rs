@@ -1,5 +1,5 @@
-//! Constants in the sums and products that addresses are computed from: accesses of an array whose indices are a
-//! constant apart share one base.
+//! Address reassociation: moves constants out of address sums and products, so that array accesses whose indices differ
+//! by a constant share one base.
 //!
 //! ```text
 //! v3 = IMAD v0, 0x50, v1              v3 = IMAD v0, 0x50, v1
@@ -8,7 +8,7 @@
 //! LDS [v3]; LDS [v4]                  LDS [v3]; LDS [v3 + 0x500]
 //! ```
 //!
-//! All of them wrap around at 32 bits, as addresses of shared and local memory do.
+//! All of these computations wrap around at 32 bits, as shared and local memory addresses do.
 
 use super::rules::{RZ, add_terms, plain};
 use super::{Combine, Rewrite};

@@ -1,4 +1,4 @@
-//! Both words of a product: `mul.lo` and `mul.hi` of the same factors are one `IMAD.WIDE`.
+//! Widening multiplication: combines `mul.lo` and `mul.hi` of the same factors into one `IMAD.WIDE`.
 //!
 //! ```text
 //! v2 = IMAD v0, v1, RZ                   v4 = IMAD.WIDE.U32 v0, v1, RZ
@@ -6,11 +6,11 @@
 //!                                        v3 = Copy v4.1
 //! ```
 //!
-//! Random number generators (Philox), hashes and arithmetic of long integers multiply so. `IMAD.HI` takes two issue slots
-//! of the multiplier, `IMAD.WIDE` too: a third of the time is saved.
+//! Random number generators (Philox), hashes and long integer arithmetic use such products. `IMAD.HI` takes two issue
+//! slots of the multiplier, and so does `IMAD.WIDE`, which saves a third of the time.
 //!
-//! The upper half of a 64-bit product has the second word of the lower half on its way, which takes two more products
-//! without it:
+//! The upper half of a 64-bit product computes the second word of the lower half as an intermediate result; computing
+//! that word separately takes two more products:
 //!
 //! ```text
 //! v5 = IMAD.WIDE.U32 v0, v2, RZ               v5 = IMAD.WIDE.U32 v0, v2, RZ

@@ -1,6 +1,6 @@
-//! Peephole rules: each matches one instruction and the definitions of its operands, and says what it becomes.
+//! Peephole rules: each rule matches one instruction and the definitions of its operands, and returns the replacement.
 //!
-//! A rule that is only worth it if the other instruction becomes dead looks at it through `single_use`.
+//! A rule that is profitable only if another instruction becomes dead accesses that instruction through `single_use`.
 
 use super::{
     Combine, Key, PAIR, Rewrite, bitwise, carries, contract, floats, identities, offsets, products, selects,

@@ -1,15 +1,15 @@
-//! Compare and select idioms: minimum, maximum, and predicates that went through a word.
+//! Compare-and-select idioms: minimum, maximum, and predicates that were converted to a word.
 //!
 //! | operation | becomes |
 //! |---|---|
-//! | `x < y ? x : y` of integers | their minimum, and so on |
-//! | `x > c ? x : c` of floats, for a constant | their maximum, and so on |
-//! | `max(max(x, y), z)` | one operation of three operands |
+//! | integer `x < y ? x : y` | the minimum; likewise for the other relations |
+//! | float `x > c ? x : c`, for a constant `c` | the maximum; likewise for the other relations |
+//! | `max(max(x, y), z)` | one three-operand operation |
 //! | `max(x + y, z)` | one operation |
 //! | `max(min(x, y), 0)` | one operation with `.RELU` |
-//! | `(p ? 1 : 0) != 0`, `\|p ? 2.0 : 0.0\| >= 1.0`, and other comparisons of one of two constants | `p`, its opposite, or a constant |
+//! | `(p ? 1 : 0) != 0`, `\|p ? 2.0 : 0.0\| >= 1.0`, and other comparisons of a select of two constants | `p`, its negation, or a constant |
 //!
-//! What a target lacks stays as it is: the table of forms decides.
+//! Forms that a target lacks are not used: the table of forms decides.
 
 use super::rules::{RZ, Rule, add_terms, is_zero, plain};
 use super::{Combine, Rewrite};

@@ -1,12 +1,12 @@
-//! Shifts: rotates and funnel shifts, shifted sums, bytes, amounts that wrap.
+//! Shift combining: rotates and funnel shifts, shifted sums, byte extraction, wrapping shift amounts.
 //!
 //! | operation | becomes |
 //! |---|---|
 //! | `x << (n & 31)` | a shift whose amount wraps |
 //! | `(x << k) \| (y >> (32 - k))` | a funnel shift |
-//! | `x + (y >> n)` without sign | `LEA.HI y, x, RZ, 32 - n` |
-//! | `(x >> 8) & 0xff` | a `PRMT` that takes the byte |
-//! | `x + y` of 64 bits, where `y` is a word with its sign | `IMAD.WIDE y, 1, x` |
+//! | `x + (y >> n)`, unsigned | `LEA.HI y, x, RZ, 32 - n` |
+//! | `(x >> 8) & 0xff` | a `PRMT` that extracts the byte |
+//! | 64-bit `x + y`, where `y` is a sign-extended word | `IMAD.WIDE y, 1, x` |
 
 use super::bitwise::match_lop3;
 use super::rules::{RZ, Rule, add_terms, plain};

@@ -1,4 +1,4 @@
-//! Random programs do the same before and after: the stores that they end in get the same addresses and values.
+//! Random programs behave the same before and after: their final stores have the same addresses and values.
 
 use super::*;
 use ori::{Guard, eval};

@@ -1,4 +1,4 @@
-//! Else values of guarded vector loads: copies of the elements under the same guard are folded into the load.
+//! Else value folding for guarded vector loads: folds copies of the elements under the same guard into the load.
 //!
 //! ```text
 //! @p v1:R2 = LDG.64 …, else undef        v6:R2 = Pack v4, v5
@@ -6,8 +6,8 @@
 //! @p v3 = Copy v1.1, else v5             v2, v3 = Unpack v1
 //! ```
 //!
-//! Lowering writes each PTX register of a vector under the guard, because the register may have another value. Elements
-//! have one word or two. Linear in the block.
+//! Lowering writes each PTX register of a vector under the guard, because the register may already have a value.
+//! Elements have one or two words. Cost: linear in the block.
 
 use crate::context::Fuel;
 use ori::entity::Entity;

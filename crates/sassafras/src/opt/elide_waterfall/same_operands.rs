@@ -1,4 +1,4 @@
-//! Loops over groups of threads with the same operands, where all threads have the same.
+//! Waterfall loop elision for operands that are the same for all threads.
 //!
 //! ```text
 //! b1: v2:UR = R2UR v1                            b1: jump b2
@@ -9,9 +9,9 @@
 //! b3: branch v3, b4, b1
 //! ```
 //!
-//! A word that is the same for all threads that read it equals what `R2UR` takes from any of them. Repeated as long as a
-//! branch goes: what the threads of a loop hold afterwards differs only while there is one. Linear in the code and a
-//! divergence analysis for each repetition.
+//! A word that is the same for all threads that read it equals the word that `R2UR` takes from any of them. The pass
+//! repeats as long as it removes a branch, because values after a loop differ between threads only while the loop
+//! exists. Cost: linear in the code plus a divergence analysis, per repetition.
 
 use crate::context::Context;
 use ori::analyses::Definitions;

@@ -1,7 +1,7 @@
-//! Short-circuit conditions: two branches in a row that leave to the same block become one, on both conditions.
+//! Short-circuit conditions: combines two consecutive branches with a common target into one branch on both conditions.
 //!
-//! The second condition is computed where the first one fails, too, so it is a few instructions without effects
-//! (`if_convert_max_condition`). The comparison then takes the first predicate as its operand (`predicate-fold`).
+//! The second condition is then also computed where the first one fails, so it must be a few instructions without
+//! effects (`if_convert_max_condition`). The comparison takes the first predicate as its operand (`predicate-fold`).
 //!
 //! ```text
 //! b0: p = a < b; branch p, b1, b3        b0: p = a < b; q = c < d; r = p and q

@@ -1,4 +1,4 @@
-//! Hoists the uniform operands of the first wgmma after a wait above the wait.
+//! Hoisting above waits: moves the uniform operands of the first wgmma after a wait above the wait.
 //!
 //! ```text
 //! before: jump wait                 before: u1 = UIADD3 …; jump wait
@@ -6,9 +6,9 @@
 //! b:      u1 = UIADD3 …; HGMMA u1   b:      HGMMA u1
 //! ```
 //!
-//! A loop waits for its operands in a block of its own, which branches back to itself until they have arrived. The
-//! descriptors are computed after that, with the wgmmas; the first one would wait for its own once more. One pass over
-//! the blocks of the loop.
+//! A loop waits for its operands in a separate block, which branches back to itself until they have arrived. The
+//! descriptors are computed after that, next to the wgmmas, so the first wgmma would have to wait again for its own.
+//! Cost: one pass over the blocks of the loop.
 
 use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::effects::Effects;

@@ -1,8 +1,8 @@
 //! Uniform counterparts of loop-carried and loop-invariant words.
 //!
-//! In a convergent loop (`analysis/convergent_loops.rs`) a word from outside is moved to a uniform register once, in
-//! the preheader. A block parameter gets a uniform parameter beside it if all its arguments from inside the loop are
-//! computed from such words by operations with uniform counterparts, which are placed right after the originals.
+//! In a convergent loop (`analysis/convergent_loops.rs`), a word from outside is moved to a uniform register once, in
+//! the preheader. A block parameter gets a parallel uniform parameter if operations with uniform counterparts compute
+//! all its arguments from inside the loop from such words. The counterparts are placed right after the originals.
 //!
 //! ```text
 //! loop(v1):                         loop(v1, u1):

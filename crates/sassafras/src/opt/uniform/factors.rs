@@ -1,13 +1,13 @@
-//! Constant-bank float operands of a convergent loop are read from uniform registers.
+//! Operand placement: reads constant-bank float operands of a convergent loop from uniform registers.
 //!
 //! ```text
 //! v1 = LDC c[0][x]                 u1 = ULDC c[0][x]          (preheader; LDCU from sm_100 on)
 //! loop: FFMA v2, v3, v1, v4   ==>  loop: FFMA v2, v3, u1, v4
 //! ```
 //!
-//! Each bank of general registers gives one word a cycle (`sass::model::cache`): a fused multiply-add reads three
-//! words, and where two of them are in one bank, that takes two cycles. A loop-invariant word that is the same for all
-//! threads need not be among them. ptxas does the same. One pass over the loop.
+//! Each bank of general registers delivers one word per cycle (`sass::model::cache`). A fused multiply-add reads three
+//! words; if two of them are in the same bank, this takes two cycles. A warp-uniform loop invariant does not need to be
+//! one of them. ptxas does the same. Cost: one pass over the loop.
 
 use crate::analysis::convergent_loops::ConvergentLoop;
 use crate::analysis::known_bits::Definitions;

@@ -1,19 +1,19 @@
-//! What a web costs and what it saves: the one place that decides which of the values that may be uniform are.
+//! The cost model of uniform webs: decides which of the values that may be uniform become uniform.
 //!
 //! | | general | uniform | |
 //! |---|---|---|---|
-//! | issue slots | 1 | 1 | a counterpart stands where its original does |
-//! | result to the same datapath | 4 cycles | 4 | a recurrence costs nothing there |
+//! | issue slots | 1 | 1 | a counterpart replaces its original |
+//! | result to the same datapath | 4 cycles | 4 | a recurrence costs nothing extra |
 //! | result to general arithmetic | 4 | 6 | `sass::model`, measured in ptxas's code |
-//! | result to an address | 5 | 9 | pays where the address takes both registers and a sum goes away |
-//! | a move between the files | – | R2UR or MOV | none: a value whose readers are not all uniform or have no form stays general |
-//! | registers | 255, shared by all that run at once | 63 (80 from sm_100 on) for each warp | |
+//! | result to an address | 5 | 9 | profitable if the address takes both registers and an addition is removed |
+//! | a move between the files | – | R2UR or MOV | avoided: all readers must be uniform or have a form |
+//! | registers | 255, shared by all resident threads | 63 (80 from sm_100 on) per warp | |
 //!
-//! So a web saves general registers at the price of two cycles for each result that general code reads. Where the
-//! result changes in each iteration of a loop and decides whether there is another, these two cycles are part of each
-//! iteration: ptxas keeps such counters in general registers, and so do we ([`Webs::delays_loop`]). Words that live from
-//! block to block, and at once, are limited; those with the fewest readers go, each with what depends on it, and the
-//! rest of the web stays.
+//! A web saves general registers at the price of two cycles for each result that general code reads. If the result
+//! changes in each iteration of a loop and decides whether to continue, these two cycles are part of each iteration.
+//! ptxas keeps such counters in general registers, and so do we ([`Webs::delays_loop`]). The number of words live
+//! across blocks, and live at once, is limited; those with the fewest readers are removed, together with everything
+//! that depends on them, and the rest of the web stays.
 
 use super::{Reader, Source, Webs};
 use ori::entity::Entity;

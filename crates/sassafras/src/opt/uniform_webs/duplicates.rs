@@ -1,5 +1,4 @@
-//! Common subexpression elimination of uniform operations within a block: those hoisted from several blocks often compute
-//! the same.
+//! Local common subexpression elimination of uniform operations: those hoisted from several blocks are often identical.
 //!
 //! ```text
 //! u2 = ULEA u1, 0x400, 0x18             u2 = ULEA u1, 0x400, 0x18
@@ -7,7 +6,7 @@
 //! v1 = LDS u3, 0x10                     v1 = LDS u2, 0x10
 //! ```
 //!
-//! Not across blocks: a register that lives longer is dearer than an operation. Linear in the code.
+//! It does not work across blocks, because a longer live range costs more than an operation. Cost: linear in the code.
 
 use ori::{Arg, Cfg, File, Function, Inst, InstData, Op, Value};
 use rustc_hash::{FxHashMap, FxHashSet};

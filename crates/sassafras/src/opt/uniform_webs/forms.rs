@@ -1,11 +1,11 @@
-//! Forms of the machine: the uniform counterpart of an operation, and a general operation with a uniform register.
+//! Machine forms: the uniform counterpart of an operation, and a general operation with a uniform register operand.
 //!
 //! ```text
 //! v2 = IADD3 v1, 0x4, RZ         ==>    u2 = UIADD3 u1, 0x4, URZ
 //! v3 = IMAD v1, v2, v4           ==>    v3 = IMAD v2, u1, v4
 //! ```
 //!
-//! `sass::legal` decides which there are on a target. Constant time.
+//! `sass::legal` decides which forms exist on a target. Cost: constant time.
 
 use crate::analysis::relations;
 use crate::codegen::legalize;

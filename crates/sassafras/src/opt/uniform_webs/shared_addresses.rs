@@ -1,11 +1,11 @@
-//! Addresses of shared memory that are the sum of a general and a uniform register.
+//! Address mode selection: shared memory addresses that are the sum of a general and a uniform register.
 //!
 //! ```text
 //! v2 = IADD3 v1, u1, RZ
 //! v3 = LDS v2, 0x10              ==>    v3 = LDS v1, u1, 0x10
 //! ```
 //!
-//! Linear in the code.
+//! Cost: linear in the code.
 
 use crate::codegen::legalize;
 use crate::context::target::TargetMachine;

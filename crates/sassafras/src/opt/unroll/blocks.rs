@@ -1,16 +1,16 @@
-//! Full unrolling of loops of several blocks: with branches, further exits and barriers in the body.
+//! Full unrolling of multi-block loops, with branches, further exits and barriers in the body.
 //!
-//! The blocks of the loop are cloned for each iteration; the latch of each jumps to the header of the next. Other exits
-//! stay in every copy. ptxas 13.0.88 unrolls such loops only fully, too.
+//! The blocks of the loop are cloned for each iteration; the latch of each copy jumps to the header of the next. Other
+//! exits stay in every copy. ptxas 13.0.88 also unrolls such loops only fully.
 //!
 //! ```text
 //! b1(v1): branch p, b2, b9               b1(v1): branch p, b2, b9;    b2: …; jump b3(v2)
 //! b2: …; branch q, b1(v2), b8       →    b3(v3): branch p', b4, b9;   b4: …; jump b8          (twice)
 //! ```
 //!
-//! Values of the loop that are used after it become parameters of a landing block before its exit. If the loop has
-//! several exits, they are used behind one of them at most, and no collective is in the loop: threads leave it in
-//! different iterations.
+//! Loop values used after the loop become parameters of a landing block before its exit. If the loop has several exits,
+//! these values may be used after at most one of them, and the loop may contain no collective, because threads leave it
+//! in different iterations.
 
 use super::policy::{self, Plan};
 use super::{Candidate, clone_inst, redirect, trip_count};

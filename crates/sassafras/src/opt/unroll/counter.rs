@@ -1,9 +1,9 @@
-//! Counters of loops: how far an affine counter is from its bound.
+//! Loop counter analysis: how far an affine counter is from its bound.
 //!
-//! `next = i + step`, and the back edge is taken while `next < bound`, or another relation holds, or `i` is tested in
-//! place of `next`. With `k` the number of steps up to the last of some tests in a row, all of them hold if `i < bound`
-//! and `bound - i > k × step`, where the difference of two words is exact as an unsigned number: nothing has to be
-//! known of overflow. Tests for inequality hold if `bound - i > k × step` alone, modulo 2^32.
+//! `next = i + step`, and the back edge is taken while `next < bound` (or another relation) holds, or `i` is tested
+//! instead of `next`. With `k` the number of steps up to the last of several consecutive tests, all of them hold if
+//! `i < bound` and `bound - i > k × step`. The difference of two words is exact as an unsigned number, so nothing has
+//! to be known about overflow. Tests for inequality hold if just `bound - i > k × step`, modulo 2^32.
 //!
 //! ```text
 //! v3 = IADD3 v1, 0x1, RZ                 v5 = ISETP.LT v1, v2

@@ -1,21 +1,22 @@
-//! The unrolling policy: which loops are unrolled, and by how much. Nothing else decides it.
+//! The unrolling policy: the only place that decides which loops are unrolled, and by how much.
 //!
-//! What unrolling saves is counter, test and branch of an iteration, and time: loads of several iterations are in flight
-//! together. What it costs is code in the instruction cache, and for an unknown trip count the tests before the loop.
+//! Unrolling saves the counter, test and branch of an iteration, and saves time because loads of several iterations
+//! overlap. It costs instruction cache space and, for an unknown trip count, the tests before the loop.
 //!
-//! * **Known trip count**: sizes follow ptxas 13.0.88, at -O2 and up, on loops of loads and sums with `body`
-//!   instructions besides the counter, its test and the branch. `n` iterations are all unrolled up to `n × body` of
-//!   about 77 times the percentage that this saves (3 of `body + 3`), or 350 (body 2: 1451, 8: 262, 16: 72, 64: 6). Of
-//!   more, the most `f` with `(f + n mod f) × body ≤ 350`, if the body has at most 72.
-//! * **Unknown trip count**: four iterations at a time, if the body is short and one test tells that so many are left: a
-//!   counter with a constant step ([`Counter`]), as ptxas has it. Short is 18 instructions; with loads from global or
-//!   local memory 46, and with `n` loads from shared memory 18 + 5 `n`, where each access of memory counts twice. These
-//!   are ptxas's switch points in loops of 1 to 14 loads, as many FFMAs that use them, and others: the overlapped
-//!   latency is worth more than the code. Loops that front ends have unrolled are unrolled again by this.
-//! * **Unknown step, or another exit test**: grid-stride loops and the like. A launch is made so that they have few
-//!   iterations, and the tests before the loop cost more than they save. They are unrolled only where an iteration
-//!   has fewer bytes in flight than full bandwidth needs of a thread (`unroll_bytes_in_flight`), and by as much as
-//!   makes up for it.
+//! * **Known trip count**: the sizes follow ptxas 13.0.88, at -O2 and up, for loops of loads and sums with `body`
+//!   instructions besides the counter, its test and the branch. All `n` iterations are unrolled if `n × body` is at
+//!   most about 77 times the percentage that this saves (3 of `body + 3`), or 350 (body 2: 1451, 8: 262, 16: 72, 64:
+//!   6). Beyond that, the factor is the largest `f` with `(f + n mod f) × body ≤ 350`, if the body has at most 72.
+//! * **Unknown trip count**: four iterations at a time, if the body is short and one test shows that enough iterations
+//!   are left: a counter with a constant step ([`Counter`]), as in ptxas. Short means 18 instructions; with loads from
+//!   global or local memory 46, and with `n` loads from shared memory 18 + 5 `n`, where each memory access counts
+//!   twice. These are ptxas's switch points in loops of 1 to 14 loads, as many FFMAs that use them, and other
+//!   instructions; overlapping the latency is worth more than the code size. Loops that front ends have unrolled are
+//!   unrolled again by this rule.
+//! * **Unknown step, or another exit test**: grid-stride loops and similar. Launches are usually sized so that these
+//!   have few iterations, and the tests before the loop cost more than they save. They are unrolled only if an
+//!   iteration has fewer bytes in flight than full bandwidth needs per thread (`unroll_bytes_in_flight`), and by the
+//!   factor that compensates for it.
 
 use super::Candidate;
 use super::counter::{Counter, Step};

@@ -1,4 +1,5 @@
-//! Contracted products and sums compute what the fused operation computes, and only marked ones are contracted.
+//! Tests that contracted products and sums compute the same as the fused operation, and that only marked ones are
+//! contracted.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Every idiom of `selects.rs`, `shifts.rs`, `products.rs`, `carries.rs` and of constant doubles: it is found, and
-//! computes the same for random words and those at the edges of types.
+//! Tests that every idiom of `selects.rs`, `shifts.rs`, `products.rs`, `carries.rs` and of constant doubles is found,
+//! and computes the same for random words and for edge values of the types.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! No sign changes its meaning when it moves: every operation of the table, on every operand, after every operation that
-//! changes a sign, computes the same before and after.
+//! Tests that moving a sign modifier preserves its meaning: every operation of the table, on every operand, after every
+//! operation that changes a sign, computes the same before and after.
 
 use super::*;
 use sass::{FORMS, Form, Kind, Mod, Role, Slot};
