@@ -7,8 +7,8 @@
 //!   become straight-line code if that is short enough; otherwise the loop is unrolled by a factor, after
 //!   `trip count mod factor` peeled iterations. This includes loops of several blocks, with their branches and further
 //!   exits (`unroll/blocks.rs`).
-//! * **Runtime factor**, for single-block loops: if the exit test depends only on induction variables and invariants,
-//!   that many iterations run at a time while the test holds for all of them but the last. For an affine counter this
+//! * **Runtime factor**, for single-block loops: if the exit test depends only on induction variables and invariants, a
+//!   group of iterations runs at a time, while the test holds for all of them but the last. For an affine counter this
 //!   is a single test (`unroll/counter.rs`), whatever its bounds; otherwise copies of the test's instructions compute
 //!   it ahead. The original loop executes the remainder, after one group of half the factor if there are loads to
 //!   overlap.
