@@ -141,7 +141,7 @@ impl Builder {
                         let many = 30 + self.random.below(80) as u8;
                         Trips::Constant(if self.kind == Kind::Exchange { 1 + many % 8 } else { many })
                     }
-                    0..12 => Trips::Constant(1 + self.random.below(5) as u8),
+                    0..12 => Trips::Constant(1 + self.random.below(self.most_trips(loops)) as u8),
                     _ => Trips::Register(self.register(Class::Word)),
                 };
                 Statement::Loop { style, trips, body: self.inner(depth, loops + 1) }
@@ -157,6 +157,16 @@ impl Builder {
             }
             25..31 if !self.callable.is_empty() => self.call(),
             _ => self.row(loops > 0),
+        }
+    }
+
+    /// The trip count of a loop in so many others. Where threads spin until the others arrive, the interpreter takes some
+    /// ten thousand steps an iteration: three loops of five inside each other would exceed what a program may take.
+    fn most_trips(&self, loops: u8) -> usize {
+        match (self.kind, loops) {
+            (Kind::Exchange, 1) => 3,
+            (Kind::Exchange, 2..) => 2,
+            _ => 5,
         }
     }
 
