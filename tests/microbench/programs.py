@@ -5,18 +5,21 @@ the operations that one has more. So loops, clocks and cold caches don't count.
 
     latency     one warp; each operation needs the result of the one before
     throughput  a block of 1024 threads; four chains a warp: what the pipe takes
-    chip        blocks on all SMs that read or write memory: bytes in a second, by the timer of the GPU
+    chip        blocks on all SMs that read or write memory: bytes in a second, by the timer of the GPU. All blocks are
+                resident at once: the time of a thread is that of the launch
     fetch       code of a certain size in a loop: cycles of an instruction
 """
 
 SHORT, LONG = 32, 96
 CHAINS = 4
+# Of an H200.
+SMS, BLOCKS_OF_SM = 132, 2
 
 HEAD = """.version 8.6
 .target sm_90a
 .address_size 64
 .const .align 4 .b32 table[1024];
-.visible .entry bench(.param .u64 out, .param .u64 data, .param .u32 rounds, .param .u32 stride) .maxntid THREADS, 1, 1
+.visible .entry bench(.param .u64 out, .param .u64 data, .param .u32 rounds, .param .u32 stride) .maxntid THREADS, 1, 1 .minnctapersm RESIDENT
 {
     .reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<256>; .reg .f32 %f<256>; .reg .b64 %rd<32>; .reg .f64 %d<16>;
     .shared .align 1024 .b8 s[40960];
@@ -56,7 +59,8 @@ class Program:
         body = "\n".join(self.step(index % self.chains) for index in range(steps))
         sinks = "\n".join(self.sink(chain) for chain in range(self.chains))
         # What no thread stores must not be left out: the rounds are never this many.
-        return f"""{HEAD.replace("THREADS", str(self.threads))}
+        resident = BLOCKS_OF_SM if self.kind == "chip" else 1
+        return f"""{HEAD.replace("THREADS", str(self.threads)).replace("RESIDENT", str(resident))}
 {setup}
     bar.sync 0;
     mov.u64 %rd8, %{self.clock};
@@ -119,7 +123,7 @@ def chase(name, load, first="", data=1 << 20, stride=128):
     return Program(name, "latency", lambda _: setup, lambda _: step, lambda _: "st.global.u64 [%rd1], %rd10;", data=data, stride=stride)
 
 
-def chip(name, step, data, blocks=528):
+def chip(name, step, data, blocks=SMS * BLOCKS_OF_SM):
     """Threads of all blocks go through memory, 16 bytes each, all side by side."""
     setup = """
     mul.wide.u32 %rd10, %r7, 16; mov.u32 %r21, %nctaid.x; mul.lo.u32 %r21, %r21, %r5; mul.wide.u32 %rd11, %r21, 16;
@@ -209,8 +213,10 @@ def programs():
     ]:  # fmt: skip
         out += unary(name, text, kind)
     out += [chase("shared.latency", "ld.volatile.shared", "cvt.u64.u32 %rd2, %r6; mov.u64 %rd5, 0; st.shared.u64 [%r6], %rd5;")]
-    out += [chase("l1.latency", "ld.global.ca", data=16 << 10), chase("l2.latency", "ld.global.cg", data=4 << 20)]
-    out += [chase("dram.latency", "ld.global.cg", data=1 << 30, stride=(1 << 20) + 128)]
+    # The short run of 64 rounds goes through what the L2 shall hold once; the long one does not come back to a place in
+    # memory that it has read.
+    out += [chase("l1.latency", "ld.global.ca", data=16 << 10), chase("l2.latency", "ld.global.cg", data=256 << 10)]
+    out += [chase("dram.latency", "ld.global.cg", data=1 << 30, stride=(128 << 10) + 128)]
     for stride in [4, 8, 16, 32, 64, 128]:
         out.append(shared(f"shared.load.stride{stride}", stride, 1))
     out += [shared("shared.load64", 8, 2), shared("shared.load128", 16, 4), shared("shared.store", 4, 1, store=True)]
