@@ -1,4 +1,5 @@
-//! `tests/bench/predict.py`: a whole program's launches, recorded on the host and profiled in both codes.
+//! The scripts of `tests/bench` that need no GPU. `predict.py`: a whole program's launches, recorded on the host and
+//! profiled in both codes. `kernels.py build`: a program with the code of several compilers, to be timed on a GPU.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,17 +54,61 @@ fn toolkit() -> PathBuf {
     bin.expect("reference tools are missing: run `cargo xtask setup`").join("..")
 }
 
-#[test]
-fn launches_of_a_program_are_recorded_and_profiled() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("predict");
+/// A folder with the program below `others`.
+fn folder_of_program(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let program = folder.join("others/tiny");
     std::fs::create_dir_all(&program).expect("a temporary folder");
     std::fs::write(program.join("main.cu"), PROGRAM).expect("a temporary file");
     std::fs::write(program.join("Makefile"), MAKEFILE).expect("a temporary file");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/bench/predict.py");
+    folder
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/bench").join(name)
+}
+
+#[test]
+fn a_program_is_built_once_with_the_code_of_all_compilers() {
+    let folder = folder_of_program("kernels");
+    let mut command = Command::new("python3");
+    command.arg(script("kernels.py")).arg("build").arg(folder.join("bundle"));
+    command
+        .arg("--others")
+        .arg(folder.join("others"))
+        .args(["--only", "^tiny$"])
+        .arg("--cuda")
+        .arg(toolkit());
+    command.args([
+        "--code",
+        concat!("serial=", env!("CARGO_BIN_EXE_sassafras"), " --disable-pass sched-prepass"),
+    ]);
+    let output = command.arg(env!("CARGO_BIN_EXE_sassafras")).output().expect("python3 starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let code_of = |who: &str| {
+        let files = std::fs::read_dir(folder.join("bundle/code").join(who)).expect("a folder");
+        let files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+        let [file] = &files[..] else { panic!("{who}: {files:?}") };
+        (file.file_name().expect("a name").to_owned(), std::fs::read(file).expect("a fat binary"))
+    };
+    let codes = ["ptxas", "ours", "serial"].map(code_of);
+    // All stand for the same fat binary of the program, which is an executable beside its command.
+    assert!(codes.iter().all(|(name, _)| *name == codes[0].0), "{text}");
+    assert!(codes[0].1 != codes[1].1 && codes[1].1 != codes[2].1, "{text}");
+    for file in ["programs/others.tiny/main", "lib/libtimer.so", "kernels.py"] {
+        assert!(folder.join("bundle").join(file).is_file(), "no {file}: {text}");
+    }
+    let run = std::fs::read_to_string(folder.join("bundle/programs/others.tiny/command")).expect("a command");
+    assert_eq!(run, "./main\n");
+}
+
+#[test]
+fn launches_of_a_program_are_recorded_and_profiled() {
+    let folder = folder_of_program("predict");
     let out = folder.join("out.json");
     let mut command = Command::new("python3");
-    command.arg(script).arg(env!("CARGO_BIN_EXE_sassafras")).arg("--no-own");
+    command.arg(script("predict.py")).arg(env!("CARGO_BIN_EXE_sassafras")).arg("--no-own");
     command.arg("--others").arg(folder.join("others")).arg("--out").arg(&out);
     command.arg("--cuda").arg(toolkit()).arg("--work").arg(folder.join("work"));
     let output = command.output().expect("python3 starts");

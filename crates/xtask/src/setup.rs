@@ -9,8 +9,9 @@ use crate::tools::{self, Tools};
 use crate::{Result, shell};
 use std::process::Command;
 
-/// nvlink comes with the nvcc package; the packages after it are what nvcc needs to compile a program.
-const PACKAGES: [&str; 7] = [
+/// nvlink comes with the nvcc package; the packages after it are what nvcc needs to compile a program. CUPTI times kernels
+/// (tests/bench/kernels.py).
+const PACKAGES: [&str; 8] = [
     "nvidia-cuda-cuobjdump==13.2.51",
     "nvidia-cuda-nvdisasm==13.2.51",
     "nvidia-cuda-nvcc==13.0.88",
@@ -18,6 +19,7 @@ const PACKAGES: [&str; 7] = [
     "nvidia-cuda-crt==13.0.88",
     "nvidia-cuda-runtime==13.0.96",
     "nvidia-nvvm==13.0.88",
+    "nvidia-cuda-cupti==13.0.85",
 ];
 
 /// What `cargo xtask wheel` needs.
@@ -43,7 +45,10 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
 }
 
 fn ready() -> bool {
-    Tools::find().is_ok_and(|tools| tools.check_versions().is_ok())
+    Tools::find().is_ok_and(|tools| {
+        let has_cupti = tools.bin().join("../include/cupti.h").is_file();
+        has_cupti && tools.check_versions().is_ok()
+    })
 }
 
 fn can_build_wheels() -> bool {
