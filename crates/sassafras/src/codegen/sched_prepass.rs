@@ -443,16 +443,17 @@ impl PressureTracker {
         self.budget[R] = self.goal.unwrap_or(self.params.budget[R]);
         let words = self.goal.into_iter().chain([registers - self.params.register_reserve]).min();
         let mut limit = [words.unwrap_or(0), self.params.predicate_limit, self.params.uniform_limit];
-        let original = self.max_pressure_or_budget(function, &insts);
+        let (original, at_ends) = self.pressure_or_budget(function, &insts);
         if original[R] > limit[R] {
             limit[R] += live_through;
         }
         let excess = |max: &Counts| (max[R] - limit[R]).max(0) + (max[P] - limit[P]).max(0);
         let mut best = (original, insts);
-        if excess(&original) > 0 {
-            for strategy in Strategy::ALL {
+        for strategy in Strategy::ALL {
+            // No order has less than is live at the ends.
+            if excess(&best.0) > excess(&at_ends) {
                 let order = self.min_pressure_order(function, &best.1, strategy);
-                let pressure = self.max_pressure_or_budget(function, &order);
+                let (pressure, _) = self.pressure_or_budget(function, &order);
                 if excess(&pressure) < excess(&best.0) {
                     best = (pressure, order);
                 }
@@ -496,11 +497,12 @@ impl PressureTracker {
 
     /// The least pressure in R over some orders; the search ends at `enough`.
     fn min_pressure(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
-        let mut least = self.max_pressure(function, insts)[R];
+        let (max, at_ends) = self.pressure_of(function, insts);
+        let mut least = max[R];
         for strategy in Strategy::ALL {
-            if least > enough {
+            if least > enough.max(at_ends[R]) {
                 let order = self.min_pressure_order(function, insts, strategy);
-                least = least.min(self.max_pressure(function, &order)[R]);
+                least = least.min(self.pressure_of(function, &order).0[R]);
             }
         }
         least
@@ -530,31 +532,42 @@ impl PressureTracker {
         order
     }
 
-    /// The maximal pressure of an order, or the budget if that is more.
-    fn max_pressure_or_budget(&mut self, function: &Function, insts: &[Inst]) -> Counts {
-        let max = self.max_pressure(function, insts);
-        std::array::from_fn(|i| max[i].max(self.budget[i]))
+    /// The maximal pressure of an order, and that at its ends, or the budget if that is more.
+    fn pressure_or_budget(&mut self, function: &Function, insts: &[Inst]) -> (Counts, Counts) {
+        let (max, at_ends) = self.pressure_of(function, insts);
+        let or_budget = |counts: Counts| std::array::from_fn(|i| counts[i].max(self.budget[i]));
+        (or_budget(max), or_budget(at_ends))
     }
 
-    fn max_pressure(&mut self, function: &Function, insts: &[Inst]) -> Counts {
-        let current = self.current;
-        let after = self.pressure_after_each(function, insts);
-        after.iter().fold(current, |max, counts| std::array::from_fn(|i| max[i].max(counts[i])))
+    /// The maximal pressure of an order, and that before its first and after its last instruction, which every order of
+    /// these instructions has.
+    fn pressure_of(&mut self, function: &Function, insts: &[Inst]) -> (Counts, Counts) {
+        let max_of = |a: &Counts, b: &Counts| std::array::from_fn(|i| a[i].max(b[i]));
+        let (first, mut max, mut last) = (self.current, self.current, self.current);
+        self.for_each_pressure(function, insts, |counts| {
+            last = *counts;
+            max = max_of(&max, counts);
+        });
+        (max, max_of(&first, &last))
     }
 
     /// The pressure after each instruction of an order, from the current point on.
     fn pressure_after_each(&mut self, function: &Function, insts: &[Inst]) -> Vec<Counts> {
-        let current = self.current;
         let mut all = Vec::with_capacity(insts.len());
+        self.for_each_pressure(function, insts, |counts| all.push(*counts));
+        all
+    }
+
+    fn for_each_pressure(&mut self, function: &Function, insts: &[Inst], mut take: impl FnMut(&Counts)) {
+        let current = self.current;
         for inst in insts {
             self.issue(function, *inst);
-            all.push(self.current);
+            take(&self.current);
         }
         // None of them is scheduled yet.
         self.current = current;
         let uses = insts.iter().flat_map(|i| self.uses.of(*i));
         uses.for_each(|(v, count)| self.remaining_uses[v.index()] += count);
-        all
     }
 
     /// The change in pressure by an instruction.
@@ -572,9 +585,18 @@ impl PressureTracker {
     }
 
     fn issue(&mut self, function: &Function, inst: Inst) {
-        let delta = self.delta(function, inst);
-        self.current.iter_mut().zip(delta).for_each(|(n, c)| *n += c);
-        self.uses.of(inst).iter().for_each(|(v, count)| self.remaining_uses[v.index()] -= count);
+        for (value, count) in self.uses.of(inst) {
+            let remaining = &mut self.remaining_uses[value.index()];
+            *remaining -= count;
+            if *remaining == 0 {
+                let (file, words) = self.weights[value.index()];
+                self.current[file] -= words;
+            }
+        }
+        for value in function.insts[inst].results.iter().filter(|v| self.remaining_uses[v.index()] > 0) {
+            let (file, words) = self.weights[value.index()];
+            self.current[file] += words;
+        }
     }
 
     /// Do the results of an instruction, which have so many words, fit, even if it kills no operand?

@@ -52,7 +52,7 @@ pub fn reached(
     let mut needed = 0;
     for &block in &cfg.order {
         pressure.begin_block(function, live, block);
-        needed = needed.max(pressure.max_pressure(function, &function.blocks[block].insts)[R]);
+        needed = needed.max(pressure.pressure_of(function, &function.blocks[block].insts).0[R]);
         needed = needed.max(routine_pressure(function, live, pressure, block));
     }
     let registers = (needed + pressure.params.goal_overhead) as u32;
