@@ -26,7 +26,11 @@ pub fn of(
     let most = context.registers as i32 - overhead;
     let mut needed = occupancy.step(1) as i32 - overhead;
     for &block in &cfg.order {
-        needed = needed.max(self::needed(function, live, pressure, block, needed));
+        let known = context.lowest_pressure.get(block.index()).copied().flatten();
+        needed = match known.filter(|known| known.holds_for(needed)) {
+            Some(known) => needed.max(known.words),
+            None => needed.max(self::needed(function, live, pressure, block, needed)),
+        };
         if needed > most {
             return None;
         }
