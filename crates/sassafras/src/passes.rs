@@ -639,7 +639,7 @@ impl Pass {
         match self.run {
             Run::Ori(run) => {
                 let change = run(&mut unit.kernel.code, context)?;
-                context.analyses.invalidate(change);
+                context.invalidate(change);
                 Ok(change)
             }
             Run::Mach(run) => run(unit, context).map(|()| Change::Instructions),

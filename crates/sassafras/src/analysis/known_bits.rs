@@ -99,7 +99,7 @@ impl Words<'_, '_> {
         let of = |arg: &Arg| self.at(arg, depth);
         match (op, &data.modifiers[..], &data.args[..]) {
             (MOV, [], [from]) => of(from),
-            (IADD3, [], [a, b, c]) => Word::sum(&[of(a), of(b), of(c)]),
+            (IADD3, [], [a, b, c]) => self.sum([a, b, c], depth),
             (SGXT, [M::U32], [from, Arg::Imm(bits @ 0..32)]) => of(from).masked((1 << bits) - 1),
             (SHF, [M::L, M::U32], [from, Arg::Imm(n @ 0..32), Arg::Zero(_)]) => {
                 of(from).shifted_left(*n as u32)
@@ -109,7 +109,7 @@ impl Words<'_, '_> {
                 Word { ones: ones >> n, most: most >> n }
             }
             (LOP3, [M::LUT], [a, b, c, Arg::Imm(table), Arg::True(false)]) => {
-                Word::of_bits(table_bits(*table, [a, b, c].map(|arg| (of(arg).ones, known_ones(arg)))))
+                self.bitwise(*table, [a, b, c], depth)
             }
             (PRMT, [], [from, Arg::Imm(selector), Arg::Zero(_)]) => {
                 Word::of_bits(permuted(*selector, of(from).ones))
@@ -118,6 +118,31 @@ impl Words<'_, '_> {
             (LD | LDG | LDL | LDS, modifiers, _) if modifiers.contains(&M::U16) => Word::of_bits(0xffff),
             _ => Word::ANY,
         }
+    }
+
+    /// A sum with a term of which nothing is known is any word, whatever the others are.
+    fn sum(&self, terms: [&Arg; 3], depth: u32) -> Word {
+        let mut words = [Word::of_bits(0); 3];
+        for (word, term) in words.iter_mut().zip(terms) {
+            *word = self.at(term, depth);
+            if *word == Word::ANY {
+                return Word::ANY;
+            }
+        }
+        Word::sum(&words)
+    }
+
+    /// More bits of an argument that may be ones are never fewer of the result: where the first arguments alone give all
+    /// bits, the others are not looked at.
+    fn bitwise(&self, table: i64, args: [&Arg; 3], depth: u32) -> Word {
+        let mut words = args.map(|arg| (known_ones(arg), known_ones(arg)));
+        for (index, arg) in args.into_iter().enumerate() {
+            words[index].0 = self.at(arg, depth).ones;
+            if words[index].0 == u32::MAX && table_bits(table, words) == u32::MAX {
+                return Word::ANY;
+            }
+        }
+        Word::of_bits(table_bits(table, words))
     }
 }
 

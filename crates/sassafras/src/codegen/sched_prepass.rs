@@ -58,6 +58,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         cfg: &cfg,
         live: &live,
         pressure,
+        earlier: Vec::new(),
     };
     let goal = register_goal::of(function, (&cfg, &live), &mut pass.pressure, context);
     context.register_goal = goal.map(|(registers, _)| registers);
@@ -68,6 +69,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     if needed > pass.pressure.params.budget[R] {
         // The schedule for latencies may have the occupancy of the goal, too: then it is better.
         let original = order_of(function, &cfg);
+        pass.keep_earlier(function);
         pass.schedule(function, None, context);
         let reached = register_goal::reached(function, (&cfg, &live), &mut pass.pressure, context);
         if reached.is_some() && reached <= context.register_goal {
@@ -103,9 +105,35 @@ struct Prepass<'a> {
     cfg: &'a Cfg,
     live: &'a Liveness,
     pressure: PressureTracker,
+    /// By block, if the function is scheduled several times: what the schedule before found.
+    earlier: Vec<Option<Earlier>>,
+}
+
+/// What an earlier schedule of a block found, from the same order on.
+struct Earlier {
+    from: Vec<Inst>,
+    found: Found,
+}
+
+enum Found {
+    /// A schedule for a register goal that kept no instruction from being next: with more registers it is the same.
+    Schedule { limit: Counts, schedule: Schedule },
+    /// The dependence graphs of the windows.
+    Graphs(Vec<DepGraph>),
+}
+
+#[derive(Clone)]
+struct Schedule {
+    insts: Vec<Inst>,
+    time: BlockTime,
 }
 
 impl Prepass<'_> {
+    /// The function will be scheduled several times.
+    fn keep_earlier(&mut self, function: &Function) {
+        self.earlier = function.blocks.keys().map(|_| None).collect();
+    }
+
     /// Schedules for the goal with the best estimated throughput: the first one, or a later one that overlaps so much
     /// more latency that it makes up for fewer warps.
     fn schedule_for_best_goal(
@@ -115,6 +143,7 @@ impl Prepass<'_> {
         context: &mut Context,
     ) {
         let weights = throughput::weights(function, context);
+        self.keep_earlier(function);
         let original = order_of(function, self.cfg);
         let occupancy = context.usual_occupancy();
         let mut registers = first;
@@ -150,34 +179,58 @@ impl Prepass<'_> {
         context: &mut Context,
     ) -> (Vec<BlockTime>, bool) {
         let (mut times, mut is_narrowed) = (Vec::new(), false);
-        let pressure = &mut self.pressure;
-        pressure.set_goal(goal);
+        self.pressure.set_goal(goal);
         for &block in &self.cfg.order {
             let fixed = self.calls && defines_uniform(function, block);
             if fixed || function.blocks[block].insts.len() < 3 || !context.fuel.burn() {
                 continue;
             }
-            let registers = i32::from(self.limits.usable(self.block_limits.min(block)));
-            pressure.begin_block(function, self.live, block);
-            let insts = std::mem::take(&mut function.blocks[block].insts);
-            let insts = pressure.set_limits(function, insts, registers, self.live_through[block.index()]);
-            is_narrowed |= pressure.reordered;
-            let mut schedule = Vec::with_capacity(insts.len());
-            let mut time = BlockTime::new(block);
-            for window in dep_graph::windows(&pressure.tables.roles, &insts, pressure.params.window) {
-                let convergent = self.convergent[block.index()];
-                let roles = &pressure.tables.roles;
-                let graph =
-                    DepGraph::new(function, (block, convergent), window, roles, &mut pressure.latencies);
-                let start = schedule.len();
-                let window = ListScheduler::new(function, &graph, pressure, start).run(&mut schedule);
-                time.add(function, &graph, window.cycles, context.tuning.sched_memory_interval);
-                is_narrowed |= window.is_narrowed;
-            }
-            times.push(time);
-            function.blocks[block].insts = schedule;
+            let (schedule, is_narrowed_here) = self.schedule_block(function, block, &context.tuning);
+            function.blocks[block].insts = schedule.insts;
+            times.push(schedule.time);
+            is_narrowed |= is_narrowed_here;
         }
         (times, is_narrowed)
+    }
+
+    fn schedule_block(&mut self, function: &Function, block: Block, tuning: &Tuning) -> (Schedule, bool) {
+        let registers = i32::from(self.limits.usable(self.block_limits.min(block)));
+        let pressure = &mut self.pressure;
+        pressure.begin_block(function, self.live, block);
+        let insts = &function.blocks[block].insts;
+        let from = pressure.set_limits(function, insts, registers, self.live_through[block.index()]);
+        let mut earlier = self.earlier.get_mut(block.index());
+        let found =
+            earlier.as_mut().and_then(|earlier| earlier.take()).filter(|earlier| earlier.from == from);
+        let graphs = match found.map(|earlier| earlier.found) {
+            Some(Found::Schedule { limit, schedule })
+                if (0..FILES).all(|i| limit[i] <= pressure.limit[i]) =>
+            {
+                let found = Found::Schedule { limit, schedule: schedule.clone() };
+                if let Some(earlier) = earlier {
+                    *earlier = Some(Earlier { from, found });
+                }
+                return (schedule, false);
+            }
+            Some(Found::Graphs(graphs)) => graphs,
+            _ => pressure.graphs(function, (block, self.convergent[block.index()]), &from),
+        };
+        let mut schedule = Schedule { insts: Vec::with_capacity(from.len()), time: BlockTime::new(block) };
+        let mut is_narrowed = pressure.reordered;
+        for graph in &graphs {
+            let start = schedule.insts.len();
+            let window = ListScheduler::new(function, graph, pressure, start).run(&mut schedule.insts);
+            schedule.time.add(function, graph, window.cycles, tuning.sched_memory_interval);
+            is_narrowed |= window.is_narrowed;
+        }
+        if let Some(earlier) = earlier {
+            let found = match pressure.goal.is_some() && !is_narrowed {
+                true => Found::Schedule { limit: pressure.limit, schedule: schedule.clone() },
+                false => Found::Graphs(graphs),
+            };
+            *earlier = Some(Earlier { from, found });
+        }
+        (schedule, is_narrowed)
     }
 }
 
@@ -436,23 +489,24 @@ impl PressureTracker {
     fn set_limits(
         &mut self,
         function: &Function,
-        insts: Vec<Inst>,
+        insts: &[Inst],
         registers: i32,
         live_through: i32,
     ) -> Vec<Inst> {
         self.budget[R] = self.goal.unwrap_or(self.params.budget[R]);
         let words = self.goal.into_iter().chain([registers - self.params.register_reserve]).min();
         let mut limit = [words.unwrap_or(0), self.params.predicate_limit, self.params.uniform_limit];
-        let original = self.max_pressure_or_budget(function, &insts);
+        let (original, at_ends) = self.pressure_or_budget(function, insts);
         if original[R] > limit[R] {
             limit[R] += live_through;
         }
         let excess = |max: &Counts| (max[R] - limit[R]).max(0) + (max[P] - limit[P]).max(0);
-        let mut best = (original, insts);
-        if excess(&original) > 0 {
-            for strategy in Strategy::ALL {
+        let mut best = (original, insts.to_vec());
+        for strategy in Strategy::ALL {
+            // No order has less than is live at the ends.
+            if excess(&best.0) > excess(&at_ends) {
                 let order = self.min_pressure_order(function, &best.1, strategy);
-                let pressure = self.max_pressure_or_budget(function, &order);
+                let (pressure, _) = self.pressure_or_budget(function, &order);
                 if excess(&pressure) < excess(&best.0) {
                     best = (pressure, order);
                 }
@@ -496,14 +550,22 @@ impl PressureTracker {
 
     /// The least pressure in R over some orders; the search ends at `enough`.
     fn min_pressure(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
-        let mut least = self.max_pressure(function, insts)[R];
+        let (max, at_ends) = self.pressure_of(function, insts);
+        let mut least = max[R];
         for strategy in Strategy::ALL {
-            if least > enough {
+            if least > enough.max(at_ends[R]) {
                 let order = self.min_pressure_order(function, insts, strategy);
-                least = least.min(self.max_pressure(function, &order)[R]);
+                least = least.min(self.pressure_of(function, &order).0[R]);
             }
         }
         least
+    }
+
+    /// The dependence graphs of the windows of a block.
+    fn graphs(&mut self, function: &Function, at: (Block, bool), insts: &[Inst]) -> Vec<DepGraph> {
+        let windows = dep_graph::windows(&self.tables.roles, insts, self.params.window).into_iter();
+        let graph = |window| DepGraph::new(function, at, window, &self.tables.roles, &mut self.latencies);
+        windows.map(graph).collect()
     }
 
     fn min_pressure_order(&mut self, function: &Function, insts: &[Inst], strategy: Strategy) -> Vec<Inst> {
@@ -530,31 +592,42 @@ impl PressureTracker {
         order
     }
 
-    /// The maximal pressure of an order, or the budget if that is more.
-    fn max_pressure_or_budget(&mut self, function: &Function, insts: &[Inst]) -> Counts {
-        let max = self.max_pressure(function, insts);
-        std::array::from_fn(|i| max[i].max(self.budget[i]))
+    /// The maximal pressure of an order, and that at its ends, or the budget if that is more.
+    fn pressure_or_budget(&mut self, function: &Function, insts: &[Inst]) -> (Counts, Counts) {
+        let (max, at_ends) = self.pressure_of(function, insts);
+        let or_budget = |counts: Counts| std::array::from_fn(|i| counts[i].max(self.budget[i]));
+        (or_budget(max), or_budget(at_ends))
     }
 
-    fn max_pressure(&mut self, function: &Function, insts: &[Inst]) -> Counts {
-        let current = self.current;
-        let after = self.pressure_after_each(function, insts);
-        after.iter().fold(current, |max, counts| std::array::from_fn(|i| max[i].max(counts[i])))
+    /// The maximal pressure of an order, and that before its first and after its last instruction, which every order of
+    /// these instructions has.
+    fn pressure_of(&mut self, function: &Function, insts: &[Inst]) -> (Counts, Counts) {
+        let max_of = |a: &Counts, b: &Counts| std::array::from_fn(|i| a[i].max(b[i]));
+        let (first, mut max, mut last) = (self.current, self.current, self.current);
+        self.for_each_pressure(function, insts, |counts| {
+            last = *counts;
+            max = max_of(&max, counts);
+        });
+        (max, max_of(&first, &last))
     }
 
     /// The pressure after each instruction of an order, from the current point on.
     fn pressure_after_each(&mut self, function: &Function, insts: &[Inst]) -> Vec<Counts> {
-        let current = self.current;
         let mut all = Vec::with_capacity(insts.len());
+        self.for_each_pressure(function, insts, |counts| all.push(*counts));
+        all
+    }
+
+    fn for_each_pressure(&mut self, function: &Function, insts: &[Inst], mut take: impl FnMut(&Counts)) {
+        let current = self.current;
         for inst in insts {
             self.issue(function, *inst);
-            all.push(self.current);
+            take(&self.current);
         }
         // None of them is scheduled yet.
         self.current = current;
         let uses = insts.iter().flat_map(|i| self.uses.of(*i));
         uses.for_each(|(v, count)| self.remaining_uses[v.index()] += count);
-        all
     }
 
     /// The change in pressure by an instruction.
@@ -572,9 +645,18 @@ impl PressureTracker {
     }
 
     fn issue(&mut self, function: &Function, inst: Inst) {
-        let delta = self.delta(function, inst);
-        self.current.iter_mut().zip(delta).for_each(|(n, c)| *n += c);
-        self.uses.of(inst).iter().for_each(|(v, count)| self.remaining_uses[v.index()] -= count);
+        for (value, count) in self.uses.of(inst) {
+            let remaining = &mut self.remaining_uses[value.index()];
+            *remaining -= count;
+            if *remaining == 0 {
+                let (file, words) = self.weights[value.index()];
+                self.current[file] -= words;
+            }
+        }
+        for value in function.insts[inst].results.iter().filter(|v| self.remaining_uses[v.index()] > 0) {
+            let (file, words) = self.weights[value.index()];
+            self.current[file] += words;
+        }
     }
 
     /// Do the results of an instruction, which have so many words, fit, even if it kills no operand?

@@ -38,7 +38,7 @@ pub fn place(function: &Function, graph: &DepGraph, tracker: &mut PressureTracke
         let node = ready.remove(window.best(&ready, tracker));
         tracker.place(graph.insts[node]);
         out.push(graph.insts[node]);
-        for (pred, _) in &window.preds[node] {
+        for (pred, _) in window.preds.of(node) {
             window.unplaced_succs[*pred] -= 1;
             if window.unplaced_succs[*pred] == 0 {
                 ready.push(*pred);
@@ -50,7 +50,7 @@ pub fn place(function: &Function, graph: &DepGraph, tracker: &mut PressureTracke
 struct Window<'a> {
     function: &'a Function,
     graph: &'a DepGraph,
-    preds: Vec<Edges>,
+    preds: Edges,
     /// Of each node: edges to nodes that are not placed.
     unplaced_succs: Vec<usize>,
 }
@@ -96,7 +96,7 @@ impl Window<'_> {
             if least <= 0 || steps == tracker.params.low_pressure_ahead {
                 break;
             }
-            for (pred, _) in &self.preds[next] {
+            for (pred, _) in self.preds.of(next) {
                 let count = match reached.iter_mut().find(|(node, _)| node == pred) {
                     Some((_, count)) => count,
                     None => {

@@ -77,8 +77,35 @@ pub fn accesses_uniform(function: &Function, inst: Inst) -> bool {
     data.uses().chain(data.results.iter().copied()).any(|v| function.values[v].file == File::UR)
 }
 
-/// The successors or predecessors of a node, with latencies in cycles.
-pub type Edges = SmallVec<[(usize, u32); 4]>;
+/// The successors or predecessors of each node, with latencies in cycles: one list, in the order of the nodes.
+#[derive(Default)]
+pub struct Edges {
+    all: Vec<(usize, u32)>,
+    /// Where those of each node begin in `all`, and the end.
+    first: Vec<u32>,
+}
+
+impl Edges {
+    /// From edges in any order: node, other node, latency. Those of a node keep their order.
+    fn new(nodes: usize, edges: impl Iterator<Item = (usize, usize, u32)> + Clone) -> Edges {
+        let mut next = vec![0; nodes + 1];
+        edges.clone().for_each(|(from, ..)| next[from + 1] += 1);
+        for node in 0..nodes {
+            next[node + 1] += next[node];
+        }
+        let first = next.clone();
+        let mut all = vec![(0, 0); first[nodes] as usize];
+        for (from, to, latency) in edges {
+            all[next[from] as usize] = (to, latency);
+            next[from] += 1;
+        }
+        Edges { all, first }
+    }
+
+    pub fn of(&self, node: usize) -> &[(usize, u32)] {
+        &self.all[self.first[node] as usize..self.first[node + 1] as usize]
+    }
+}
 
 pub struct DepGraph {
     pub insts: Vec<Inst>,
@@ -95,7 +122,9 @@ pub struct DepGraph {
     pub is_wait: Vec<bool>,
     /// How many waits come before the first use that is more than another computation.
     pub waits_before_use: Vec<u32>,
-    succs: Vec<Edges>,
+    succs: Edges,
+    /// The edges that were found, while the graph is built.
+    found: Vec<(usize, usize, u32)>,
 }
 
 impl DepGraph {
@@ -156,32 +185,31 @@ impl DepGraph {
             is_fence: effects.iter().map(|effects| effects.motion == Motion::Wgmma).collect(),
             is_wait: insts.iter().map(|i| is_wait(&function.insts[*i])).collect(),
             waits_before_use: vec![0; insts.len()],
-            succs: vec![SmallVec::new(); insts.len()],
+            succs: Edges::default(),
+            found: Vec::with_capacity(2 * insts.len()),
         };
         graph.add_data_deps(function, issue, latencies);
         graph.add_effect_deps(function, &effects, latencies);
         graph.add_fence_deps(function, roles);
         graph.add_wait_deps(function);
         graph.add_coalescing_deps(function, block);
+        graph.succs = Edges::new(insts.len(), std::mem::take(&mut graph.found).iter().copied());
         (graph, effects)
     }
 
     pub fn succs(&self, node: usize) -> &[(usize, u32)] {
-        &self.succs[node]
+        self.succs.of(node)
     }
 
     pub fn pred_counts(&self) -> Vec<u32> {
         let mut counts = vec![0; self.insts.len()];
-        self.succs.iter().flatten().for_each(|(to, _)| counts[*to] += 1);
+        self.succs.all.iter().for_each(|(to, _)| counts[*to] += 1);
         counts
     }
 
-    pub fn preds(&self) -> Vec<Edges> {
-        let mut preds: Vec<Edges> = vec![SmallVec::new(); self.insts.len()];
-        for (node, edges) in self.succs.iter().enumerate() {
-            edges.iter().for_each(|(to, latency)| preds[*to].push((node, *latency)));
-        }
-        preds
+    pub fn preds(&self) -> Edges {
+        let of = |from: usize| self.succs(from).iter().map(move |(to, latency)| (*to, from, *latency));
+        Edges::new(self.insts.len(), (0..self.insts.len()).flat_map(of))
     }
 
     fn add_data_deps(&mut self, function: &Function, issue: &[Issue], latencies: &mut LatencyTable) {
@@ -195,7 +223,7 @@ impl DepGraph {
                 if let Some(from) = definition[value.index()].checked_sub(1).map(|from| from as usize) {
                     let file = function.values[value].file;
                     let latency = latencies.between(&issue[from], &issue[node], file, guard == Some(value));
-                    self.succs[from].push((node, latency));
+                    self.found.push((from, node, latency));
                 }
             }
             data.results.iter().for_each(|v| definition[v.index()] = node as u32 + 1);
@@ -215,7 +243,7 @@ impl DepGraph {
                 let first = &effects[before];
                 if Effects::stay_in_order(first, second) {
                     let latency = self.effect_latency(function, before, node, latencies);
-                    self.succs[before].push((node, latency));
+                    self.found.push((before, node, latency));
                     if Effects::closes(first, second) {
                         break;
                     }
@@ -260,7 +288,7 @@ impl DepGraph {
             let data = &function.insts[self.insts[node]];
             if self.is_fence[node] {
                 let latency = if is_arrival(data) { ARRIVAL_LATENCY } else { 1 };
-                accesses.drain(..).for_each(|before| self.succs[before].push((node, latency)));
+                accesses.drain(..).for_each(|before| self.found.push((before, node, latency)));
                 last_fence = Some(node);
                 let is_wgmma = self.is_wgmma(node);
                 let continues_run = is_wgmma && follows_wgmma;
@@ -275,7 +303,7 @@ impl DepGraph {
                 false => run_start.filter(|_| !is_uniform(function, data)),
             };
             if let Some(fence) = after {
-                self.succs[fence].push((node, 0));
+                self.found.push((fence, node, 0));
             }
         }
     }
@@ -295,10 +323,10 @@ impl DepGraph {
             }
             let next = waits.partition_point(|wait| *wait < node);
             if let Some(before) = next.checked_sub(1) {
-                self.succs[waits[before]].push((node, 1));
+                self.found.push((waits[before], node, 1));
             }
             if let Some(after) = waits.get(next).filter(|after| **after != node) {
-                self.succs[node].push((*after, 1));
+                self.found.push((node, *after, 1));
             }
         }
     }
@@ -317,7 +345,7 @@ impl DepGraph {
             let data = &function.insts[*inst];
             for (param, words) in data.results.iter().filter_map(|v| target_of.remove(v)) {
                 let readers = users.get(&param).into_iter().flatten().filter(|(_, read)| read & words != 0);
-                readers.for_each(|(user, _)| self.succs[*user].push((node, 0)));
+                readers.for_each(|(user, _)| self.found.push((*user, node, 0)));
             }
             for (value, words) in data.words_read() {
                 if let Some(users) = users.get_mut(&value) {
@@ -361,13 +389,14 @@ impl DepGraph {
         self.init_heights(function, block, latencies);
         self.path = self.height.clone();
         for node in (0..self.insts.len()).rev() {
-            let after = self.succs[node].iter().map(|(to, latency)| self.path[*to] + latency).max();
+            let after = self.succs(node).iter().map(|(to, latency)| self.path[*to] + latency).max();
             self.path[node] = self.path[node].max(after.unwrap_or(0));
         }
         let depth = self.depths();
         let preds = self.preds();
         let siblings = self.sibling_counts(&preds);
-        let mut unscheduled_succs: Vec<usize> = self.succs.iter().map(|edges| edges.len()).collect();
+        let mut unscheduled_succs: Vec<usize> =
+            (0..self.insts.len()).map(|node| self.succs(node).len()).collect();
         let mut ready = ReadyQueue::new(&self.pipe);
         let tie = |node: usize| (Reverse(siblings[node]), depth[node], node);
         let leaves = (0..self.insts.len()).filter(|node| unscheduled_succs[*node] == 0);
@@ -377,7 +406,7 @@ impl DepGraph {
                 ready.issue(pipe, cycle, self.busy[node]);
             }
             self.height[node] = cycle;
-            for &(pred, latency) in &preds[node] {
+            for &(pred, latency) in preds.of(node) {
                 self.height[pred] = self.height[pred].max(cycle + latency);
                 unscheduled_succs[pred] -= 1;
                 if unscheduled_succs[pred] == 0 {
@@ -409,13 +438,13 @@ impl DepGraph {
     /// How many nodes use the same result of the Xu unit as each does; 0 if it uses no such result. These results come
     /// slowly: what several nodes need of one is computed while the next ones are on their way, so it should not be left
     /// for the end, where what each result leads to by itself has to be. Only blocks with wgmma wait for the end.
-    fn sibling_counts(&self, preds: &[Edges]) -> Vec<u32> {
+    fn sibling_counts(&self, preds: &Edges) -> Vec<u32> {
         if !self.is_fence.contains(&true) {
             return vec![0; self.insts.len()];
         }
         let count = |node: usize| {
-            let slow = preds[node].iter().filter(|(pred, _)| self.pipe[*pred] == Some(Unit::Xu));
-            slow.map(|(pred, _)| self.succs[*pred].len() as u32).min().unwrap_or(0)
+            let slow = preds.of(node).iter().filter(|(pred, _)| self.pipe[*pred] == Some(Unit::Xu));
+            slow.map(|(pred, _)| self.succs(*pred).len() as u32).min().unwrap_or(0)
         };
         (0..self.insts.len()).map(count).collect()
     }
@@ -424,11 +453,11 @@ impl DepGraph {
         let mut waits_before = vec![0; self.insts.len()];
         for node in 0..self.insts.len() {
             let after = waits_before[node] + u32::from(self.is_wait[node]);
-            self.succs[node].iter().for_each(|(to, _)| waits_before[*to] = waits_before[*to].max(after));
+            self.succs(node).iter().for_each(|(to, _)| waits_before[*to] = waits_before[*to].max(after));
         }
         for node in (0..self.insts.len()).rev() {
             let first_use =
-                self.succs[node].iter().map(|(to, _)| self.waits_before_use[*to]).min().unwrap_or(u32::MAX);
+                self.succs(node).iter().map(|(to, _)| self.waits_before_use[*to]).min().unwrap_or(u32::MAX);
             let computes = effects[node].is_free() && !issue[node].unit.is_some_and(|u| u.writes_late());
             self.waits_before_use[node] =
                 if computes { first_use.max(waits_before[node]) } else { waits_before[node] };
@@ -460,7 +489,7 @@ impl DepGraph {
     fn depths(&self) -> Vec<u32> {
         let mut depth = vec![0; self.insts.len()];
         for node in 0..self.insts.len() {
-            for (to, latency) in &self.succs[node] {
+            for (to, latency) in self.succs(node) {
                 depth[*to] = depth[*to].max(depth[node] + latency);
             }
         }

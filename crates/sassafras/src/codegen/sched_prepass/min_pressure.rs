@@ -37,7 +37,8 @@ pub fn order(
     tables: &mut Tables,
 ) -> Vec<Inst> {
     let is_anchor = find_anchors(function, insts, remaining_uses, anchors, &tables.roles);
-    let mut walk = PostOrder { function, tables, order: Vec::with_capacity(insts.len()) };
+    let order = Vec::with_capacity(insts.len());
+    let mut walk = PostOrder { function, tables, order, stack: Vec::new() };
     let registers = WgmmaRegisters::new(function, insts, &walk.tables.roles);
     let (mut after_barrier, mut after_fence, mut after_wait) = (0, 0, 0);
     for (position, &inst) in insts.iter().enumerate() {
@@ -128,12 +129,15 @@ struct PostOrder<'a> {
     function: &'a Function,
     tables: &'a mut Tables,
     order: Vec<Inst>,
+    /// What [`PostOrder::visit`] has begun; empty after it.
+    stack: Vec<Inst>,
 }
 
 impl PostOrder<'_> {
     /// Appends an instruction after the pending ones that it depends on.
     fn visit(&mut self, inst: Inst) {
-        let mut stack = vec![inst];
+        let stack = &mut self.stack;
+        stack.push(inst);
         while let Some(&next) = stack.last() {
             if !self.tables.pending[next.index()] {
                 stack.pop();

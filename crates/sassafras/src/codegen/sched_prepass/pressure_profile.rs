@@ -4,7 +4,7 @@
 //! maximum over these points, and over the one before them, stays within the limit. So no point ever has more pressure
 //! than the original order or the limit: the first unscheduled instruction can always be next.
 //!
-//! A segment tree with lazy range addition and range maximum: logarithmic time per query and update.
+//! A segment tree with range addition and range maximum: logarithmic time per query and update.
 
 use super::{Counts, FILES, PressureTracker};
 use ori::{Function, Inst};
@@ -43,64 +43,94 @@ impl PressureProfile {
     }
 }
 
-/// A segment tree in an array. An inner node has what was added to its whole range, and the maximum of the range with
-/// that.
+/// A segment tree in an array, walked from the leaves up. A node has what was added to its whole range, and the maximum of
+/// the range with that.
 struct MaxTree {
-    /// A power of two.
+    /// A power of two. The first and the last one stand for the ends of ranges and have no number.
     leaves: usize,
-    max: Vec<i32>,
-    added: Vec<i32>,
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Copy)]
+struct Node {
+    max: i32,
+    added: i32,
 }
 
 impl MaxTree {
+    /// Less than any number with anything added.
+    const NONE: i32 = i32::MIN / 2;
+
     fn new(numbers: impl ExactSizeIterator<Item = i32>) -> MaxTree {
-        let leaves = numbers.len().next_power_of_two();
-        let mut max = vec![0; 2 * leaves];
-        max[leaves..].iter_mut().zip(numbers).for_each(|(leaf, number)| *leaf = number);
+        let leaves = (numbers.len() + 2).next_power_of_two();
+        let mut nodes = vec![Node { max: MaxTree::NONE, added: 0 }; 2 * leaves];
+        nodes[leaves + 1..].iter_mut().zip(numbers).for_each(|(leaf, number)| leaf.max = number);
         for node in (1..leaves).rev() {
-            max[node] = max[2 * node].max(max[2 * node + 1]);
+            nodes[node].max = nodes[2 * node].max.max(nodes[2 * node + 1].max);
         }
-        MaxTree { leaves, max, added: vec![0; 2 * leaves] }
+        MaxTree { leaves, nodes }
     }
 
-    /// The maximum of `from..to`.
+    /// The maximum of `from..to`; 0 if there is nothing.
     fn max(&self, from: usize, to: usize) -> i32 {
-        self.query(1, (0, self.leaves), (from, to)).unwrap_or(0)
-    }
-
-    fn query(&self, node: usize, (begin, end): (usize, usize), (from, to): (usize, usize)) -> Option<i32> {
-        if to <= begin || end <= from {
-            return None;
+        if from >= to {
+            return 0;
         }
-        if from <= begin && end <= to {
-            return Some(self.max[node]);
+        // The leaves around the range, and the maximum of what of it is below each.
+        let (mut before, mut after) = (self.leaves + from, self.leaves + to + 1);
+        let (mut low, mut high) = (MaxTree::NONE, MaxTree::NONE);
+        while before ^ after != 1 {
+            if before & 1 == 0 {
+                low = low.max(self.nodes[before + 1].max);
+            }
+            if after & 1 == 1 {
+                high = high.max(self.nodes[after - 1].max);
+            }
+            (before, after) = (before / 2, after / 2);
+            (low, high) = (low + self.nodes[before].added, high + self.nodes[after].added);
         }
-        let middle = (begin + end) / 2;
-        let low = self.query(2 * node, (begin, middle), (from, to));
-        let high = self.query(2 * node + 1, (middle, end), (from, to));
-        low.max(high).map(|max| max + self.added[node])
+        let mut max = low.max(high);
+        while before > 1 {
+            before /= 2;
+            max += self.nodes[before].added;
+        }
+        max
     }
 
     /// Adds to each of `from..to`.
     fn add(&mut self, from: usize, to: usize, delta: i32) {
-        if delta != 0 {
-            self.update(1, (0, self.leaves), (from, to), delta);
+        if delta == 0 || from >= to {
+            return;
+        }
+        let (mut before, mut after) = (self.leaves + from, self.leaves + to + 1);
+        while before ^ after != 1 {
+            if before & 1 == 0 {
+                self.nodes[before + 1].add(delta);
+            }
+            if after & 1 == 1 {
+                self.nodes[after - 1].add(delta);
+            }
+            (before, after) = (before / 2, after / 2);
+            self.update(before);
+            self.update(after);
+        }
+        while before > 1 {
+            before /= 2;
+            self.update(before);
         }
     }
 
-    fn update(&mut self, node: usize, (begin, end): (usize, usize), (from, to): (usize, usize), delta: i32) {
-        if to <= begin || end <= from {
-            return;
-        }
-        if from <= begin && end <= to {
-            self.max[node] += delta;
-            self.added[node] += delta;
-            return;
-        }
-        let middle = (begin + end) / 2;
-        self.update(2 * node, (begin, middle), (from, to), delta);
-        self.update(2 * node + 1, (middle, end), (from, to), delta);
-        self.max[node] = self.max[2 * node].max(self.max[2 * node + 1]) + self.added[node];
+    /// After a change below.
+    fn update(&mut self, node: usize) {
+        let below = self.nodes[2 * node].max.max(self.nodes[2 * node + 1].max);
+        self.nodes[node].max = below + self.nodes[node].added;
+    }
+}
+
+impl Node {
+    fn add(&mut self, delta: i32) {
+        self.max += delta;
+        self.added += delta;
     }
 }
 

@@ -26,7 +26,11 @@ pub fn of(
     let most = context.registers as i32 - overhead;
     let mut needed = occupancy.step(1) as i32 - overhead;
     for &block in &cfg.order {
-        needed = needed.max(self::needed(function, live, pressure, block, needed));
+        let known = context.lowest_pressure.get(block.index()).copied().flatten();
+        needed = match known.filter(|known| known.holds_for(needed)) {
+            Some(known) => needed.max(known.words),
+            None => needed.max(self::needed(function, live, pressure, block, needed)),
+        };
         if needed > most {
             return None;
         }
@@ -52,7 +56,7 @@ pub fn reached(
     let mut needed = 0;
     for &block in &cfg.order {
         pressure.begin_block(function, live, block);
-        needed = needed.max(pressure.max_pressure(function, &function.blocks[block].insts)[R]);
+        needed = needed.max(pressure.pressure_of(function, &function.blocks[block].insts).0[R]);
         needed = needed.max(routine_pressure(function, live, pressure, block));
     }
     let registers = (needed + pressure.params.goal_overhead) as u32;

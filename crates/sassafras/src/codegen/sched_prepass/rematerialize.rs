@@ -25,7 +25,7 @@
 
 use super::{PressureTracker, register_goal, throughput};
 use crate::analysis::effects;
-use crate::context::{Context, PassResult, Tuning};
+use crate::context::{Context, LowestPressure, PassResult, Tuning};
 use crate::regalloc::is_rematerializable;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
@@ -49,6 +49,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             break;
         }
     }
+    // The scheduler asks for it again if nothing changes until then.
+    context.lowest_pressure = pressure.known;
     Ok(Change::Instructions.when(changed))
 }
 
@@ -189,8 +191,8 @@ struct BlockPressure {
     cfg: std::rc::Rc<Cfg>,
     live: std::rc::Rc<Liveness>,
     tracker: PressureTracker,
-    /// By block: what was found, and what was enough then.
-    known: Vec<Option<(i32, i32)>>,
+    /// By block.
+    known: Vec<Option<LowestPressure>>,
 }
 
 impl BlockPressure {
@@ -206,14 +208,12 @@ impl BlockPressure {
     /// Of a block; orders that take less than `enough` are not looked for.
     fn lowest(&mut self, function: &Function, block: Block, enough: i32) -> i32 {
         let known = &mut self.known[block.index()];
-        match *known {
-            Some((lowest, then)) if lowest <= enough || then <= enough => lowest,
-            _ => {
-                let lowest = register_goal::needed(function, &self.live, &mut self.tracker, block, enough);
-                *known = Some((lowest, enough));
-                lowest
-            }
+        if let Some(known) = known.filter(|known| known.holds_for(enough)) {
+            return known.words;
         }
+        let words = register_goal::needed(function, &self.live, &mut self.tracker, block, enough);
+        *known = Some(LowestPressure::new(words, enough));
+        words
     }
 }
 

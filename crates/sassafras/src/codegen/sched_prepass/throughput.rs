@@ -16,6 +16,7 @@ use ori::{Block, File, Function};
 use sass::model::Unit;
 
 /// What the schedule of a block takes.
+#[derive(Clone)]
 pub struct BlockTime {
     block: Block,
     /// Cycles with stalls.
