@@ -19,7 +19,7 @@ use sim::generate::{self, Kind, Program};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What has happened so far.
 #[derive(Default)]
@@ -112,10 +112,15 @@ fn summary(tally: &Tally, campaign: &Campaign, seconds: f32) {
     println!("programs={} differences={failed}", tally.programs);
 }
 
+/// How long a program is reduced: one that takes long to fail does so at every try.
+const REDUCE_FOR: Duration = Duration::from_secs(60);
+
 /// Reduces a program that fails, and says where the result is.
 fn reduced(program: &Program, found: &Failure, campaign: &Campaign, ptxas: Option<&Ptxas>) -> Result<String> {
+    let deadline = Instant::now() + REDUCE_FOR;
     let same = |candidate: &Program| {
-        check(candidate, campaign, ptxas).is_err_and(|failure| failure.stage == found.stage)
+        Instant::now() < deadline
+            && check(candidate, campaign, ptxas).is_err_and(|failure| failure.stage == found.stage)
     };
     let small = program.reduce(same);
     let Failure { what, .. } = check(&small, campaign, ptxas).err().ok_or("it doesn't fail any more")?;
