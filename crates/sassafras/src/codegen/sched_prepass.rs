@@ -561,12 +561,11 @@ impl PressureTracker {
         }
     }
 
-    /// The least pressure in R over some orders; the search ends at `enough`.
-    fn min_pressure(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
-        let (max, at_ends) = self.pressure_of(function, insts);
-        let mut least = max[R];
+    /// The least pressure in R over the present order, which has `own`, and some others; the search ends at `enough`.
+    fn min_pressure(&mut self, function: &Function, insts: &[Inst], own: i32, enough: i32) -> i32 {
+        let mut least = own;
         for number in 0..Strategy::ALL.len() {
-            if least > enough.max(at_ends[R]) {
+            if least > enough {
                 let order = self.order_of_block(function, insts, number);
                 least = least.min(self.pressure_of(function, &order).0[R]);
             }
@@ -807,10 +806,12 @@ impl<'a> ListScheduler<'a> {
             let inst = self.graph.insts[node];
             self.waits_done += u32::from(self.graph.is_wait[node]);
             self.cycle = self.cycle.max(self.issue_cycle(node));
-            if let Some(profile) = &mut self.profile {
-                profile.issue(self.front, node, &self.pressure.delta(self.function, inst));
-            }
+            let before = self.pressure.current;
             self.pressure.issue(self.function, inst);
+            if let Some(profile) = &mut self.profile {
+                let delta = std::array::from_fn(|i| self.pressure.current[i] - before[i]);
+                profile.issue(self.front, node, &delta);
+            }
             self.scheduled[node] = true;
             self.front += self.scheduled[self.front..].iter().take_while(|done| **done).count();
             self.pressure.set_front(self.window_start + self.front);

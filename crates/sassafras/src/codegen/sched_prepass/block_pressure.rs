@@ -25,6 +25,8 @@ struct Lowest {
     words: i32,
     /// No better order was looked for than one of so many words.
     enough: i32,
+    /// What the present order takes.
+    own: i32,
     /// What every order takes at least: what is live at the ends of the block, or where it calls a routine.
     least: i32,
 }
@@ -53,10 +55,11 @@ impl BlockPressure {
             return present.words;
         }
         self.tracker.begin_block(function, &self.live, block);
-        let words = self.tracker.min_pressure(function, &function.blocks[block].insts, enough);
-        let lowest = Lowest { words: words.max(present.least), enough, ..present };
-        self.known[block.index()] = Some(lowest);
-        lowest.words
+        let insts = &function.blocks[block].insts;
+        let words = self.tracker.min_pressure(function, insts, present.own, enough.max(present.least));
+        let words = words.max(present.least);
+        self.known[block.index()] = Some(Lowest { words, enough, ..present });
+        words
     }
 
     /// What is known of a block: that of its own order at least.
@@ -66,7 +69,7 @@ impl BlockPressure {
             tracker.begin_block(function, live, block);
             let (max, at_ends) = tracker.pressure_of(function, &function.blocks[block].insts);
             let least = at_ends[R].max(register_goal::routine_pressure(function, live, tracker, block));
-            Lowest { words: max[R].max(least), enough: max[R], least }
+            Lowest { words: max[R].max(least), enough: max[R], own: max[R], least }
         })
     }
 
