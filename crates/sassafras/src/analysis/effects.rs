@@ -147,7 +147,11 @@ impl Effects {
     }
 
     pub fn is_free(&self) -> bool {
-        *self == Effects::NONE
+        // By parts, of which the first decides mostly: an access is not compared.
+        matches!(self.memory, Memory::None)
+            && self.orders.is_none()
+            && self.convergence == Convergence::Thread
+            && self.motion == Motion::Free
     }
 }
 

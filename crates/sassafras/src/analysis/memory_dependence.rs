@@ -16,9 +16,9 @@ impl Access {
         if self.space != other.space && self.space != Generic && other.space != Generic {
             return false;
         }
-        let same_base = self.base.is_some() && (self.base, self.index) == (other.base, other.index);
         let overlap = self.offset < other.offset + other.bytes && other.offset < self.offset + self.bytes;
-        !same_base || overlap
+        // Numbers first: operands take longer to compare.
+        overlap || self.base.is_none() || (self.base, self.index) != (other.base, other.index)
     }
 }
 
@@ -77,7 +77,7 @@ impl Effects {
     /// Local memory passes what orders others, unless the bytes may be the same; threads that exchange values pass fences.
     pub fn closes(first: &Effects, second: &Effects) -> bool {
         let is_full = first.motion == Motion::Free && first.orders.is_some_and(|o| o.orders_all());
-        let is_fence = first.memory == Memory::None && first.convergence == Convergence::Thread;
+        let is_fence = matches!(first.memory, Memory::None) && first.convergence == Convergence::Thread;
         let is_plain = second.orders.is_none() && second.motion == Motion::Free;
         let is_local = |a: &Access| matches!(a.space, Space::Generic | Space::Local);
         let may_be_local = matches!(&second.memory, Memory::Read(a) | Memory::Write(a) if is_local(a));

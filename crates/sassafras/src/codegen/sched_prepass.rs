@@ -19,6 +19,7 @@
 //! or the goal. The register goal goes to the allocator. Blocks are cut into windows, so the cost is linear in the
 //! code; in a window, dependences of effects and the choice from the ready list are quadratic at worst.
 
+mod block_pressure;
 mod bottom_up;
 mod dep_graph;
 mod live_through;
@@ -28,6 +29,8 @@ mod register_goal;
 pub mod rematerialize;
 mod throughput;
 
+pub use block_pressure::BlockPressure;
+
 use crate::context::{Context, Occupancy, PassResult, Tuning};
 use crate::regalloc::{self, BlockLimits, Limits};
 use dep_graph::{DepGraph, LatencyTable};
@@ -36,6 +39,7 @@ use ori::entity::Entity;
 use ori::liveness::Liveness;
 use ori::{Analyses, Block, Cfg, Change, File, Function, Inst, Op, Pseudo, Value};
 use pressure_profile::PressureProfile;
+use rustc_hash::FxHashMap;
 use sass::model::Unit;
 use std::cell::LazyCell;
 use std::cmp::Reverse;
@@ -47,8 +51,11 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let live = context.analyses.liveness(function);
     let loops = context.analyses.loops(function);
     let limits = Limits::registers(context.registers);
-    let mut pressure = PressureTracker::new(function, &cfg, context);
-    pressure.discount_rematerializable(function, (&cfg, &loops), &live);
+    let mut pressure = match context.pressure.take() {
+        Some(pressure) => *pressure,
+        None => BlockPressure::new(function, context),
+    };
+    let goal = register_goal::of(function, &mut pressure, context);
     let mut pass = Prepass {
         block_limits: BlockLimits::new(function, &cfg, &limits),
         limits,
@@ -57,10 +64,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         calls: function.insts.keys().any(|i| function.insts[i].op == Op::Pseudo(Pseudo::Call)),
         cfg: &cfg,
         live: &live,
-        pressure,
+        pressure: pressure.tracker,
         earlier: Vec::new(),
     };
-    let goal = register_goal::of(function, (&cfg, &live), &mut pass.pressure, context);
     context.register_goal = goal.map(|(registers, _)| registers);
     let Some((registers, needed)) = goal else {
         pass.schedule(function, None, context);
@@ -391,6 +397,8 @@ struct PressureTracker {
     /// Uses of each value that are still to be scheduled in the block; one more if it is live out.
     remaining_uses: Vec<u32>,
     tables: min_pressure::Tables,
+    /// By block and number of a strategy: the order that it makes of the present one.
+    orders: FxHashMap<(Block, usize), Vec<Inst>>,
     latencies: LatencyTable,
     /// The block that the counts are of.
     block: Block,
@@ -429,6 +437,7 @@ impl PressureTracker {
             weights: function.values.keys().map(weight).collect(),
             remaining_uses: vec![0; values],
             tables: min_pressure::Tables::new(function, cfg),
+            orders: FxHashMap::default(),
             latencies: LatencyTable::new(context.machine.isa, &context.tuning),
             block: Function::ENTRY,
             current: [0; FILES],
@@ -501,26 +510,30 @@ impl PressureTracker {
             limit[R] += live_through;
         }
         let excess = |max: &Counts| (max[R] - limit[R]).max(0) + (max[P] - limit[P]).max(0);
-        let mut best = (original, insts.to_vec());
-        for strategy in Strategy::ALL {
+        let (mut best, mut better): (Counts, Option<Vec<Inst>>) = (original, None);
+        for (number, strategy) in Strategy::ALL.into_iter().enumerate() {
             // No order has less than is live at the ends.
-            if excess(&best.0) > excess(&at_ends) {
-                let order = self.min_pressure_order(function, &best.1, strategy);
+            if excess(&best) > excess(&at_ends) {
+                let order = match &better {
+                    Some(better) => self.min_pressure_order(function, better, strategy),
+                    None => self.order_of_block(function, insts, number),
+                };
                 let (pressure, _) = self.pressure_or_budget(function, &order);
-                if excess(&pressure) < excess(&best.0) {
-                    best = (pressure, order);
+                if excess(&pressure) < excess(&best) {
+                    (best, better) = (pressure, Some(order));
                 }
             }
         }
-        self.spills = best.0[R] > limit[R];
-        self.reordered = excess(&best.0) < excess(&original);
-        self.limit = std::array::from_fn(|i| best.0[i].min(limit[i]));
+        let order = better.unwrap_or_else(|| insts.to_vec());
+        self.spills = best[R] > limit[R];
+        self.reordered = excess(&best) < excess(&original);
+        self.limit = std::array::from_fn(|i| best[i].min(limit[i]));
         if self.reordered {
             // Predicates that this order doesn't need may fill gaps.
             self.limit[P] = limit[P];
         }
-        self.set_slack(function, &best.1, registers);
-        best.1
+        self.set_slack(function, &order, registers);
+        order
     }
 
     /// Raises the limit by registers that cost no occupancy.
@@ -548,13 +561,12 @@ impl PressureTracker {
         }
     }
 
-    /// The least pressure in R over some orders; the search ends at `enough`.
-    fn min_pressure(&mut self, function: &Function, insts: &[Inst], enough: i32) -> i32 {
-        let (max, at_ends) = self.pressure_of(function, insts);
-        let mut least = max[R];
-        for strategy in Strategy::ALL {
-            if least > enough.max(at_ends[R]) {
-                let order = self.min_pressure_order(function, insts, strategy);
+    /// The least pressure in R over the present order, which has `own`, and some others; the search ends at `enough`.
+    fn min_pressure(&mut self, function: &Function, insts: &[Inst], own: i32, enough: i32) -> i32 {
+        let mut least = own;
+        for number in 0..Strategy::ALL.len() {
+            if least > enough {
+                let order = self.order_of_block(function, insts, number);
                 least = least.min(self.pressure_of(function, &order).0[R]);
             }
         }
@@ -566,6 +578,16 @@ impl PressureTracker {
         let windows = dep_graph::windows(&self.tables.roles, insts, self.params.window).into_iter();
         let graph = |window| DepGraph::new(function, at, window, &self.tables.roles, &mut self.latencies);
         windows.map(graph).collect()
+    }
+
+    /// What a strategy makes of the block in the order that it has, found once.
+    fn order_of_block(&mut self, function: &Function, insts: &[Inst], number: usize) -> Vec<Inst> {
+        if let Some(order) = self.orders.get(&(self.block, number)) {
+            return order.clone();
+        }
+        let order = self.min_pressure_order(function, insts, Strategy::ALL[number]);
+        self.orders.insert((self.block, number), order.clone());
+        order
     }
 
     fn min_pressure_order(&mut self, function: &Function, insts: &[Inst], strategy: Strategy) -> Vec<Inst> {
@@ -784,10 +806,12 @@ impl<'a> ListScheduler<'a> {
             let inst = self.graph.insts[node];
             self.waits_done += u32::from(self.graph.is_wait[node]);
             self.cycle = self.cycle.max(self.issue_cycle(node));
-            if let Some(profile) = &mut self.profile {
-                profile.issue(self.front, node, &self.pressure.delta(self.function, inst));
-            }
+            let before = self.pressure.current;
             self.pressure.issue(self.function, inst);
+            if let Some(profile) = &mut self.profile {
+                let delta = std::array::from_fn(|i| self.pressure.current[i] - before[i]);
+                profile.issue(self.front, node, &delta);
+            }
             self.scheduled[node] = true;
             self.front += self.scheduled[self.front..].iter().take_while(|done| **done).count();
             self.pressure.set_front(self.window_start + self.front);

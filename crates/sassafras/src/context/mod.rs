@@ -22,6 +22,7 @@ pub use stop::{Budget, Cancel, Clock, Limits, Stop, system_clock};
 pub use times::Times;
 pub use tuning::{Knob, Tuning};
 
+use crate::codegen::sched_prepass::BlockPressure;
 use ori::{Analyses, Change};
 use target::TargetMachine;
 
@@ -38,8 +39,8 @@ pub struct Context {
     pub fuel: Fuel,
     /// Analyses of the function as it is before a pass; the driver drops those that a pass made stale.
     pub analyses: Analyses,
-    /// By block: the lowest register pressure that was found for the function as it is. Empty if it is not known.
-    pub lowest_pressure: Vec<Option<LowestPressure>>,
+    /// What `remat` found of the register pressure of the function as it is.
+    pub pressure: Option<Box<BlockPressure>>,
     /// Instructions by which unrolling may still grow the function.
     pub unroll_budget: u32,
 }
@@ -55,7 +56,7 @@ impl Context {
             tuning,
             fuel,
             analyses: Analyses::default(),
-            lowest_pressure: Vec::new(),
+            pressure: None,
             unroll_budget: tuning.unroll_growth,
         }
     }
@@ -64,7 +65,7 @@ impl Context {
     pub fn invalidate(&mut self, change: Change) {
         self.analyses.invalidate(change);
         if change > Change::Nothing {
-            self.lowest_pressure.clear();
+            self.pressure = None;
         }
     }
 
@@ -72,25 +73,6 @@ impl Context {
     pub fn usual_occupancy(&self) -> Occupancy {
         let usual = || Occupancy::new(self.tuning.usual_block_threads, self.machine);
         self.occupancy.unwrap_or_else(usual)
-    }
-}
-
-/// The register pressure of a block in the best order that was found.
-#[derive(Clone, Copy)]
-pub struct LowestPressure {
-    pub words: i32,
-    /// No better order was looked for than one of so many words.
-    enough: i32,
-}
-
-impl LowestPressure {
-    pub fn new(words: i32, enough: i32) -> LowestPressure {
-        LowestPressure { words, enough }
-    }
-
-    /// Would a search that ends at `enough` words find nothing else that is more than these?
-    pub fn holds_for(&self, enough: i32) -> bool {
-        self.words <= enough || self.enough <= enough
     }
 }
 

@@ -77,7 +77,10 @@ impl Precoloring {
     }
 
     fn find_conflicts(&mut self, function: &Function, cfg: &Cfg, live: &Liveness) {
-        let of = |v: Value| self.regs[v.index()].map(|p| RegSet::of(p, function.values[v].words.into()));
+        let registers =
+            |v: Value| self.regs[v.index()].map(|p| RegSet::of(p, function.values[v].words.into()));
+        let registers: Vec<Option<RegSet>> = function.values.keys().map(registers).collect();
+        let of = |v: Value| registers[v.index()];
         let mut conflicts = vec![RegSet::default(); function.values.len()];
         let mut precolored = ValueSet::new(function.values.len());
         function.values.keys().filter(|v| of(*v).is_some()).for_each(|v| precolored.insert(v));

@@ -5,7 +5,7 @@
 //!
 //! Linear in the code, times the number of orders.
 
-use super::{PressureTracker, R};
+use super::{BlockPressure, PressureTracker, R};
 use crate::context::Context;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
@@ -15,33 +15,21 @@ use rustc_hash::FxHashSet;
 /// The goal, and the words that it is for; `None` if every order exceeds the registers, or in code of matrix products
 /// whose operands take more than the budget, unless the goal leaves them registers to load operands ahead: these hide
 /// latencies by asynchronous copies before they do so by occupancy.
-pub fn of(
-    function: &Function,
-    (cfg, live): (&Cfg, &Liveness),
-    pressure: &mut PressureTracker,
-    context: &Context,
-) -> Option<(u32, i32)> {
+pub fn of(function: &Function, blocks: &mut BlockPressure, context: &Context) -> Option<(u32, i32)> {
     let occupancy = context.usual_occupancy();
-    let overhead = pressure.params.goal_overhead;
+    let params = blocks.tracker.params;
+    let overhead = params.goal_overhead;
     let most = context.registers as i32 - overhead;
-    let mut needed = occupancy.step(1) as i32 - overhead;
-    for &block in &cfg.order {
-        let known = context.lowest_pressure.get(block.index()).copied().flatten();
-        needed = match known.filter(|known| known.holds_for(needed)) {
-            Some(known) => needed.max(known.words),
-            None => needed.max(self::needed(function, live, pressure, block, needed)),
-        };
-        if needed > most {
-            return None;
-        }
+    let needed = blocks.of_all(function, occupancy.step(1) as i32 - overhead, most);
+    if needed > most {
+        return None;
     }
     let goal = occupancy.step((needed + overhead) as u32).min(context.registers);
-    let params = &pressure.params;
     let is_tight = |goal: u32, needed: i32| {
-        params.goal_words(goal) - needed < params.matrix_slack && has_matrix_product(function, cfg)
+        params.goal_words(goal) - needed < params.matrix_slack && has_matrix_product(function, &blocks.cfg)
     };
     // With all registers there is nothing to gain, and other blocks need not be as narrow.
-    let is_goal = needed <= pressure.params.budget[R] || goal < context.registers && !is_tight(goal, needed);
+    let is_goal = needed <= params.budget[R] || goal < context.registers && !is_tight(goal, needed);
     is_goal.then_some((goal, needed))
 }
 
@@ -63,19 +51,6 @@ pub fn reached(
     (registers <= context.registers).then(|| context.usual_occupancy().step(registers).min(context.registers))
 }
 
-/// The words that a block takes in the best order; orders that take less than `enough` are not looked for.
-pub fn needed(
-    function: &Function,
-    live: &Liveness,
-    pressure: &mut PressureTracker,
-    block: Block,
-    enough: i32,
-) -> i32 {
-    pressure.begin_block(function, live, block);
-    let needed = pressure.min_pressure(function, &function.blocks[block].insts, enough);
-    needed.max(routine_pressure(function, live, pressure, block))
-}
-
 pub fn has_matrix_product(function: &Function, cfg: &Cfg) -> bool {
     let mut insts = cfg.order.iter().flat_map(|b| &function.blocks[*b].insts);
     insts.any(|i| crate::regalloc::is_early_clobber(&function.insts[*i]))
@@ -83,7 +58,12 @@ pub fn has_matrix_product(function: &Function, cfg: &Cfg) -> bool {
 
 /// The registers that a call of a library routine needs: those of the routine, and those of values that live across and
 /// are not rematerialized after it. Results are in registers of the routine.
-fn routine_pressure(function: &Function, live: &Liveness, pressure: &PressureTracker, block: Block) -> i32 {
+pub fn routine_pressure(
+    function: &Function,
+    live: &Liveness,
+    pressure: &PressureTracker,
+    block: Block,
+) -> i32 {
     let data = &function.blocks[block];
     let window = |inst: &Inst| function.fixed.get(inst)?.window.map(|(_, count)| i32::from(count));
     let Some(first) = data.insts.iter().position(|inst| window(inst).is_some()) else { return 0 };

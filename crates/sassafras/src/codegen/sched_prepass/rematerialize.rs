@@ -23,9 +23,9 @@
 //! Afterwards the blocks meet the goal in some order, which [`register_goal`] finds. Originals without a use are left for
 //! `dce`. Linear in the code, plus the values that are live through blocks above the goal, whose number is bounded.
 
-use super::{PressureTracker, register_goal, throughput};
+use super::{BlockPressure, register_goal, throughput};
 use crate::analysis::effects;
-use crate::context::{Context, LowestPressure, PassResult, Tuning};
+use crate::context::{Context, PassResult, Tuning};
 use crate::regalloc::is_rematerializable;
 use ori::entity::Entity;
 use ori::liveness::Liveness;
@@ -50,7 +50,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         }
     }
     // The scheduler asks for it again if nothing changes until then.
-    context.lowest_pressure = pressure.known;
+    context.pressure = Some(Box::new(pressure));
     Ok(Change::Instructions.when(changed))
 }
 
@@ -133,10 +133,7 @@ impl Goal {
         let params = pressure.tracker.params;
         let occupancy = context.usual_occupancy();
         let least = occupancy.step(1) as i32 - params.goal_overhead;
-        let mut most = least;
-        for &block in &pressure.cfg.clone().order {
-            most = most.max(pressure.lowest(function, block, most));
-        }
+        let most = pressure.of_all(function, least, i32::MAX);
         // With fewer registers, the scheduler and the allocator rarely keep to the lowest pressure.
         let slack = match register_goal::has_matrix_product(function, &pressure.cfg) {
             true => params.matrix_slack + params.goal_fragmentation,
@@ -183,37 +180,6 @@ impl Goal {
     /// The most weighted instructions that it is worth, of so many.
     fn most_cost(&self, total: u64, tuning: &Tuning) -> u64 {
         total * self.gain / (100 * u64::from(tuning.remat_gain_ratio.max(1)))
-    }
-}
-
-/// The register pressure of blocks in the best order.
-struct BlockPressure {
-    cfg: std::rc::Rc<Cfg>,
-    live: std::rc::Rc<Liveness>,
-    tracker: PressureTracker,
-    /// By block.
-    known: Vec<Option<LowestPressure>>,
-}
-
-impl BlockPressure {
-    fn new(function: &Function, context: &mut Context) -> BlockPressure {
-        let cfg = context.analyses.cfg(function);
-        let live = context.analyses.liveness(function);
-        let loops = context.analyses.loops(function);
-        let mut tracker = PressureTracker::new(function, &cfg, context);
-        tracker.discount_rematerializable(function, (&cfg, &loops), &live);
-        BlockPressure { cfg, live, tracker, known: vec![None; function.blocks.len()] }
-    }
-
-    /// Of a block; orders that take less than `enough` are not looked for.
-    fn lowest(&mut self, function: &Function, block: Block, enough: i32) -> i32 {
-        let known = &mut self.known[block.index()];
-        if let Some(known) = known.filter(|known| known.holds_for(enough)) {
-            return known.words;
-        }
-        let words = register_goal::needed(function, &self.live, &mut self.tracker, block, enough);
-        *known = Some(LowestPressure::new(words, enough));
-        words
     }
 }
 

@@ -50,7 +50,7 @@ fn bitwise_of_fewer(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         _ => bits >> source(i) & 1 != 0,
     };
     let result = |bits: u8| lut_bit(table, [bit(0, bits), bit(1, bits), bit(2, bits)]);
-    let all: Vec<bool> = (0..8).map(result).collect();
+    let all: [bool; 8] = std::array::from_fn(|bits| result(bits as u8));
     if all.iter().all(|b| *b == all[0]) {
         return constant(c, data, if all[0] { u32::MAX } else { 0 });
     }
