@@ -14,6 +14,7 @@
 use crate::context::target::TargetMachine;
 use crate::context::{Context, DebugInfo, Options, PassResult};
 use crate::lower::{Kernel, library};
+use crate::mach::early_return::{self, EarlyReturn};
 use crate::mach::inst::{Address, MachFunction, MachInst, Origin, Step};
 use crate::mach::unit::{LinearCode, Unit};
 use crate::module::abi::Convention;
@@ -63,7 +64,8 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
         saved,
         linear,
     };
-    linearizer.prologue(&insts);
+    let mut insts = insts;
+    linearizer.prologue(&mut insts);
     let mut insts: Vec<Option<Vec<MachInst>>> = insts.into_iter().map(Some).collect();
     for (i, &block) in code.order.iter().enumerate() {
         linearizer.linear.starts[block.index()] = linearizer.linear.insts.len();
@@ -237,7 +239,7 @@ impl Linearizer<'_> {
     }
 
     /// A kernel's stack pointer comes from the driver, a device function's from its caller.
-    fn prologue(&mut self, insts: &[Vec<MachInst>]) {
+    fn prologue(&mut self, insts: &mut [Vec<MachInst>]) {
         let stack = machine::r(Function::STACK_POINTER);
         let names_it = |l: &MachInst| l.operands.contains(&stack);
         let used = self.linear.frame > 0 || self.kernel.calls || self.function.moving_stack;
@@ -247,6 +249,10 @@ impl Linearizer<'_> {
             self.push(sass::Op::LDC, &[], &[stack, from]);
         }
         self.load_uniform_constants();
+        if self.saved.bytes() > 0 && !self.options.debug_code && self.options.level > 0 {
+            let early = early_return::find(self.function, self.code, insts, self.target);
+            early.into_iter().for_each(|early| self.return_early(early, &mut insts[Function::ENTRY.index()]));
+        }
         self.move_stack(-i64::from(self.linear.frame));
         self.linear.frame_ready = self.linear.insts.len();
         let saved = std::mem::take(&mut self.saved);
@@ -272,6 +278,23 @@ impl Linearizer<'_> {
         if self.options.debug_code && self.linear.insts.is_empty() {
             self.push(sass::Op::NOP, &[], &[]);
         }
+    }
+
+    /// Returns if all threads take the way out.
+    fn return_early(&mut self, early: EarlyReturn, first: &mut Vec<MachInst>) {
+        self.linear.insts.extend(first.drain(..early.before));
+        let condition = machine::p(early.condition.predicate);
+        let condition = if early.condition.not { condition.not() } else { condition };
+        self.push(sass::Op::VOTE, &[M::ALL], &[machine::p(early.vote), condition]);
+        let with_frame = Block::new(self.linear.starts.len());
+        let branch = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
+        (branch.guard, branch.target) = (Guard::not(early.vote), Some(with_frame));
+        self.linear.insts.extend(early.way_out);
+        let own = Convention::own(self.function).unwrap_or_default();
+        let address = machine::r(own.return_address());
+        self.push(sass::Op::RET, &[M::ABS, M::NODEC], &[address, machine::imm(0)]);
+        self.linear.starts.push(self.linear.insts.len());
+        self.linear.of_block.push(Vec::new());
     }
 
     /// Loads [`Function::uniform_constants`], two neighbours at once where they are aligned.
