@@ -580,6 +580,10 @@ pub struct Fixed {
     pub window: Option<(u8, u8)>,
     /// The callee writes no general register from this one on, whatever the ABI lets it clobber.
     pub untouched: Option<u8>,
+    /// The callee writes no predicate from this one on.
+    pub untouched_predicates: Option<u8>,
+    /// The callee saves no general register for its caller.
+    pub preserves_none: bool,
 }
 
 impl Function {

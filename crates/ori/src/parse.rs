@@ -428,7 +428,7 @@ impl<'a> Text<'a> {
         Ok(Arg::Address { symbol, addend, half })
     }
 
-    /// `4 5 <- 6}`, `4 5 <- 6 of 40 keeping 8 losing B3 below 40}`, `2 <- 2 4 clobbering 2+20}`
+    /// `4 5 <- 6}`, `4 5 <- 6 of 40 keeping 8 losing B3 below 40 below P2 keeping none}`, `2 <- 2 4 clobbering 2+20}`
     fn fixed(&mut self) -> Result<Fixed, String> {
         let mut fixed = Fixed::default();
         let mut side = &mut fixed.results;
@@ -439,10 +439,14 @@ impl<'a> Text<'a> {
                 side = &mut fixed.args;
             } else if self.takes("of ") || self.takes(" of ") {
                 fixed.words = Some(self.index()? as u8);
+            } else if self.takes("keeping none") || self.takes(" keeping none") {
+                fixed.preserves_none = true;
             } else if self.takes("keeping ") || self.takes(" keeping ") {
                 fixed.preserved = Some(self.index()? as u8);
             } else if self.takes("losing B") || self.takes(" losing B") {
                 fixed.barriers = Some(self.index()? as u8);
+            } else if self.takes("below P") || self.takes(" below P") {
+                fixed.untouched_predicates = Some(self.index()? as u8);
             } else if self.takes("below ") || self.takes(" below ") {
                 fixed.untouched = Some(self.index()? as u8);
             } else if self.takes("clobbering ") || self.takes(" clobbering ") {

@@ -98,9 +98,13 @@ impl fmt::Display for Fixed {
             (" keeping ", self.preserved),
             (" losing B", self.barriers),
             (" below ", self.untouched),
+            (" below P", self.untouched_predicates),
         ];
         for (word, number) in unusual {
             number.map_or(Ok(()), |number| write!(f, "{word}{number}"))?;
+        }
+        if self.preserves_none {
+            f.write_str(" keeping none")?;
         }
         if let Some((first, count)) = self.window {
             write!(f, " clobbering {first}+{count}")?;

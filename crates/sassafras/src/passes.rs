@@ -19,13 +19,15 @@ use crate::codegen::{
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
 use crate::context::{
-    Context, Fuel, Options, PassError, PassFailure, PassResult, Record, Snapshot, SnapshotLine, Times,
+    Context, Fuel, Occupancy, Options, PassError, PassFailure, PassResult, Record, Snapshot, SnapshotLine,
+    Times,
 };
 use crate::lower::{expand, library};
 use crate::mach::unit::{LinearCode, Unit};
 use crate::mach::{
     control_codes, dead_predicates, emit, layout, linearize, pipe_balance, reuse, text, wgmma_hazards,
 };
+use crate::module::abi::Convention;
 use crate::opt::{
     atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, iv_elim, licm,
     load_elim, mem_vectorize, narrow_iv, opposite_compares, predicate_logic, simplify, sink, split_pairs,
@@ -775,7 +777,10 @@ fn run_steps(
 ) -> Result<(), PassFailure> {
     let options = unit.options;
     let fuel = Fuel::new(options.fuel);
-    let occupancy = unit.kernel.launch.occupancy(machine);
+    let own = Convention::own(&unit.kernel.code).filter(|own| own.preserves_none());
+    let threads = options.tuning.usual_block_threads;
+    let of_callee = own.map(|own| Occupancy::of_callee(threads, own.least_registers(), machine));
+    let occupancy = unit.kernel.launch.occupancy(machine).or(of_callee);
     let context = Context::new(machine, unit.kernel.registers(), options.tuning, fuel);
     let context = Context { occupancy, ..context };
     let mut driver =

@@ -17,6 +17,13 @@ impl Occupancy {
         Occupancy { warps, most: target.blocks_per_sm.min(target.threads_per_sm / Target::WARP / warps) }
     }
 
+    /// For a function to whose registers those of its callers are added: fewer than the whole occupancy allows are of
+    /// use, too, down to those that it has anyway.
+    pub fn of_callee(threads: u32, least: u32, target: &Target) -> Occupancy {
+        let any = Occupancy { most: u32::MAX, ..Occupancy::new(threads, target) };
+        Occupancy { most: any.blocks(least), ..any }
+    }
+
     /// Resident blocks with so many registers for each thread. A warp's registers are all in one partition of the SM.
     fn blocks(&self, registers: u32) -> u32 {
         let registers = registers.next_multiple_of(Target::REGISTER_UNIT).max(Target::REGISTER_UNIT);

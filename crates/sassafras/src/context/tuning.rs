@@ -89,6 +89,8 @@ tuning! {
     load_elim_distance = 256, "instructions", "judgment: a load from the cache against a register";
     /// The block size that occupancy is computed for where a kernel has no launch bounds.
     usual_block_threads = 128, "threads", "judgment: a size that kernels often have";
+    /// A function of an executable that writes more saves those of the ABI for its callers.
+    preserve_none_registers = 64, "registers", "judgment: with as many, half of the warps can run, and registers of callers are added to them";
 
     // Lowering and optimization.
     /// How far back in its block the definition of a divisor is looked for, to divide by a constant.

@@ -7,13 +7,14 @@ use crate::context::{
     Bounds, DebugInfo, Ended, Failure, Lines, Options, PassError, Record, Times, parallel, target,
 };
 use crate::mach::unit::Unit;
-use crate::module::abi::Convention;
+use crate::module::abi::{Clobbers, Convention};
 use crate::module::setmaxnreg::Reconfiguration;
 use crate::module::{
     abi_preserve, call_graph, data, launch_bounds, limits, param_registers, pragmas, tools_patch,
 };
 use crate::object::{Compiled, Input, container, debug_info, resource_usage};
 use crate::{Output, lower, passes};
+use ptx::ast::Symbol;
 use ptx::diag::{Diagnostic, Severity, Span};
 use rustc_hash::FxHashMap;
 
@@ -98,7 +99,8 @@ pub fn cubin(module: &ptx::Module, options: &Options, output: &mut Output) -> Re
         tuning: options.tuning,
         withheld: &withheld,
         conventions: &conventions,
-        written: &FxHashMap::default(),
+        clobbers: &FxHashMap::default(),
+        preserves_none: false,
     };
     output.times.count(Times::SETUP, options.now() - start);
     let outcomes = functions_by_layers(env, &functions, &calls, options);
@@ -140,22 +142,27 @@ fn functions_by_layers<'a>(
     options: &Options,
 ) -> Vec<Outcome<'a>> {
     let knows_callees = !options.is_called() && !options.debug_code;
-    let layers = if knows_callees { calls.layers(functions) } else { vec![(0..functions.len()).collect()] };
+    let layers =
+        if knows_callees { calls.layers(functions) } else { vec![vec![(0..functions.len()).collect()]] };
     let mut outcomes: Vec<Option<Outcome>> = functions.iter().map(|_| None).collect();
-    let mut written = FxHashMap::default();
+    let mut clobbers = FxHashMap::default();
     for layer in layers {
-        let env = lower::Env { written: &written, ..env };
-        let threads = threads(options, layer.len());
-        let done = parallel::map(&layer, threads, |index| {
+        let indices = layer.concat();
+        let threads = threads(options, indices.len());
+        let done = parallel::map(&indices, threads, |index| {
             let (mut times, mut record) = (Times::default(), Record::default());
+            let preserves_none = knows_callees && calls.may_preserve_none(functions[*index], &clobbers);
+            let env = lower::Env { clobbers: &clobbers, preserves_none, ..env };
             (function(env, functions[*index], options, (&mut times, &mut record)), times, record)
         });
-        for (index, outcome) in layer.into_iter().zip(done) {
-            if let (Ok(compiled), true) = (&outcome.0, knows_callees) {
-                let registers = calls.written(functions[index], compiled.encoded.registers, &written);
-                written.extend(registers.map(|registers| (functions[index].symbol, registers)));
-            }
-            outcomes[index] = Some(outcome);
+        indices.iter().zip(done).for_each(|(index, outcome)| outcomes[*index] = Some(outcome));
+        for group in layer.iter().filter(|_| knows_callees) {
+            let mut own =
+                group.iter().map(|i| outcomes[*i].as_ref()?.0.as_ref().ok().map(|c| c.encoded.clobbers));
+            let own = own.try_fold(Clobbers::default(), |all, own| Some(all.max(own?)));
+            let symbols: Vec<Symbol> = group.iter().map(|i| functions[*i].symbol).collect();
+            let all = own.and_then(|own| calls.clobbers(&symbols, own, &clobbers));
+            clobbers.extend(all.into_iter().flat_map(|all| symbols.iter().map(move |symbol| (*symbol, all))));
         }
     }
     outcomes.into_iter().flatten().collect()
@@ -203,6 +210,8 @@ fn function<'a>(
     let Unit { mut kernel, mut code, encoded, .. } = unit;
     let times = Times::default();
     let convention = Convention::own(&kernel.code).unwrap_or_default();
+    let preserves_none = encoded.clobbers.preserves_none;
+    let convention = if preserves_none { convention } else { convention.preserving_usual() };
     // Only a debugger wants to know what became of values: else a module takes the memory of its largest function, not
     // that of all of them.
     if options.debug_info != DebugInfo::Full {

@@ -7,7 +7,7 @@ use super::control::param_words::ParamWords;
 use super::{Env, Kernel, Lines, Lower, Returned};
 use crate::context::target::TargetMachine;
 use crate::context::{Bounds, Tuning};
-use crate::module::abi::{Convention, FIRST_ROUTINE_PREDICATE, ROUTINE_BARRIERS};
+use crate::module::abi::{Clobbers, Convention, FIRST_ROUTINE_PREDICATE, ROUTINE_BARRIERS};
 use crate::module::data::Data;
 use crate::module::pragmas::Conventions;
 use ori::entity::Entity;
@@ -70,7 +70,8 @@ pub fn detached_env(
         steered: false,
         withheld: &[],
         conventions: CONVENTIONS.get_or_init(Conventions::default),
-        written: LIMITS.get_or_init(FxHashMap::default),
+        clobbers: CLOBBERS.get_or_init(FxHashMap::default),
+        preserves_none: false,
         tuning,
     }
 }
@@ -89,6 +90,7 @@ static LINES: OnceLock<Lines> = OnceLock::new();
 static DATA: OnceLock<Data> = OnceLock::new();
 static CONVENTIONS: OnceLock<Conventions> = OnceLock::new();
 static LIMITS: OnceLock<FxHashMap<ast::Symbol, u32>> = OnceLock::new();
+static CLOBBERS: OnceLock<FxHashMap<ast::Symbol, Clobbers>> = OnceLock::new();
 
 /// What follows the name of a routine whose last parameter, the rounding, is that to nearest.
 const TO_NEAREST: &str = ".rn";

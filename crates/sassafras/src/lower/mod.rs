@@ -33,6 +33,7 @@ pub use texture::quad_gradient::withheld;
 
 use crate::context::target::TargetMachine;
 use crate::context::{Bounds, CacheRule, Failure, Lines, Tuning};
+use crate::module::abi::Clobbers;
 use crate::module::data::{self, Data, ImageSlot, KernelParam, first_image, kernel_params};
 use crate::module::launch_bounds::Launch;
 use crate::module::pragmas::{self, Conventions};
@@ -219,8 +220,10 @@ pub struct Env<'a> {
     pub withheld: &'a [(File, u8)],
     /// How functions are called.
     pub conventions: &'a Conventions,
-    /// Of functions that were compiled before: how many general registers a call may write, from R0 on.
-    pub written: &'a FxHashMap<ast::Symbol, u32>,
+    /// What calls of functions that were compiled before clobber.
+    pub clobbers: &'a FxHashMap<ast::Symbol, Clobbers>,
+    /// Need the function save no registers for its callers?
+    pub preserves_none: bool,
 }
 
 /// The cache operators of the command line, for loads and for stores.
@@ -343,7 +346,8 @@ struct Lower<'k, 'a> {
     /// Parameters whose address is taken, and where they begin among the caller's arguments on the stack.
     in_place: FxHashMap<ast::Symbol, u32>,
     conventions: &'a Conventions,
-    written: &'a FxHashMap<ast::Symbol, u32>,
+    clobbers: &'a FxHashMap<ast::Symbol, Clobbers>,
+    preserves_none: bool,
     return_block: Option<Block>,
     /// The library routine, if this is the body of one.
     routine: Option<library::Inlined>,
@@ -430,7 +434,8 @@ impl<'k, 'a> Lower<'k, 'a> {
             result_address: None,
             in_place: FxHashMap::default(),
             conventions: env.conventions,
-            written: env.written,
+            clobbers: env.clobbers,
+            preserves_none: env.preserves_none,
             return_block: None,
             routine: None,
             own: Vec::new(),

@@ -13,13 +13,14 @@ use crate::context::target::TargetMachine;
 use crate::context::{Context, Options, PassError, PassResult};
 use crate::lower::{Kernel, Linked};
 use crate::mach::control_codes;
-use crate::mach::inst::{Address, MachInst, Origin, Step, Timed};
-use crate::mach::linearize::selected;
+use crate::mach::inst::{Address, MachFunction, MachInst, Origin, Step, Timed};
+use crate::mach::linearize::{self, selected};
 use crate::mach::unit::{EncodedFunction, LinearCode, Unit};
+use crate::module::abi::{Clobbers, Convention};
 use cubin::RelocType;
 use cubin::module::{FrameStep, SymbolicReloc};
 use ori::{Function, Half};
-use sass::{Control, Inst, M, operands as machine};
+use sass::{Control, Inst, Kind, M, operands as machine};
 
 const WORD: usize = sass::WORD_BYTES as usize;
 
@@ -69,8 +70,25 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
         target: context.machine,
         options,
     };
-    unit.encoded = emitter.encode(&mut steps, &timed, code.registers)?;
+    let clobbers = clobbers(kernel, code, &linear.insts, options);
+    unit.encoded = EncodedFunction { clobbers, ..emitter.encode(&mut steps, &timed, code.registers)? };
     Ok(())
+}
+
+/// What a function writes that its caller might have values in.
+fn clobbers(kernel: &Kernel, code: &MachFunction, insts: &[MachInst], options: &Options) -> Clobbers {
+    let named = |file: Kind, end: i64| {
+        let operands = insts.iter().flat_map(|inst| &inst.operands).filter(|o| o.kind == file);
+        let highest = operands.map(|o| o.value).filter(|number| *number < end).max();
+        highest.and_then(|number| u8::try_from(number + 1).ok()).unwrap_or(0)
+    };
+    let own = Convention::own(&kernel.code).unwrap_or_default();
+    Clobbers {
+        registers: code.registers,
+        predicates: named(Kind::P, machine::pt().value),
+        barriers: named(Kind::B, i64::MAX),
+        preserves_none: !linearize::saves_registers(code, own, options),
+    }
 }
 
 /// The word at which each instruction is once NOPs are between them; last, the end.

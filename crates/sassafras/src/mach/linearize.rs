@@ -14,6 +14,7 @@
 use crate::context::target::TargetMachine;
 use crate::context::{Context, DebugInfo, Options, PassResult};
 use crate::lower::{Kernel, library};
+use crate::mach::early_return::{self, EarlyReturn};
 use crate::mach::inst::{Address, MachFunction, MachInst, Origin, Step};
 use crate::mach::unit::{LinearCode, Unit};
 use crate::module::abi::Convention;
@@ -22,8 +23,8 @@ use ori::entity::Entity;
 use ori::{Arg, Block, Function, Op, Pseudo, Terminator};
 use sass::{Guard, Inst, M, SelectError, operands as machine};
 
-/// Neither a parameter nor a result, and caller-saved: free in prologue and epilogue.
-const SCRATCH: u8 = 0;
+/// Neither parameters nor results, and caller-saved: free in prologue and epilogue.
+const SCRATCH: [u8; 2] = [0, 3];
 
 /// The encoder's form of an instruction; distances and addresses are as they are in the operands.
 pub fn selected(inst: &MachInst, isa: sass::Isa) -> Result<Inst, SelectError> {
@@ -41,8 +42,8 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
     };
     let Unit { kernel, code, options, .. } = &*unit;
     let blocks = kernel.code.blocks.len();
-    let saved = callee_saved(kernel, code);
-    let saved_bytes = 4 * saved.len() as u32;
+    let saved = callee_saved(kernel, code, options);
+    let saved_bytes = saved.bytes();
     let linear = LinearCode {
         // Terminators, prologue and epilogues are beside them.
         insts: Vec::with_capacity(insts.iter().map(|insts| insts.len() + 1).sum::<usize>() + 16),
@@ -63,7 +64,8 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
         saved,
         linear,
     };
-    linearizer.prologue(&insts);
+    let mut insts = insts;
+    linearizer.prologue(&mut insts);
     let mut insts: Vec<Option<Vec<MachInst>>> = insts.into_iter().map(Some).collect();
     for (i, &block) in code.order.iter().enumerate() {
         linearizer.linear.starts[block.index()] = linearizer.linear.insts.len();
@@ -128,20 +130,70 @@ fn called_with(function: &Function, index: usize) -> Option<u8> {
     fixed.window.map(|(first, _)| first)
 }
 
-/// What a device function must restore for its caller.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Saved {
-    Register(u8),
-    Barrier(u8),
+/// What a device function must restore for its caller. Each tuple of registers has an aligned place of its size, for it
+/// comes before smaller ones; then come the barriers.
+#[derive(Default)]
+struct Saved {
+    /// The first register, and how many there are.
+    tuples: Vec<(u8, u8)>,
+    barriers: Vec<u8>,
 }
 
-fn callee_saved(kernel: &Kernel, code: &MachFunction) -> Vec<Saved> {
-    let Some(own) = Convention::own(&kernel.code) else { return Vec::new() };
+impl Saved {
+    fn bytes(&self) -> u32 {
+        let words: u32 = self.tuples.iter().map(|(_, words)| u32::from(*words)).sum();
+        4 * (words + self.barriers.len() as u32)
+    }
+
+    /// The tuples with their offsets.
+    fn tuples(&self) -> impl Iterator<Item = (u8, u8, u32)> + '_ {
+        self.tuples.iter().scan(0, |next, (first, words)| {
+            let offset = *next;
+            *next += 4 * u32::from(*words);
+            Some((*first, *words, offset))
+        })
+    }
+
+    fn offset_of_barrier(&self, index: usize) -> u32 {
+        self.bytes() - 4 * (self.barriers.len() - index) as u32
+    }
+}
+
+fn callee_saved(kernel: &Kernel, code: &MachFunction, options: &Options) -> Saved {
+    let Some(own) = Convention::own(&kernel.code) else { return Saved::default() };
+    let own = if saves_registers(code, own, options) { own.preserving_usual() } else { own };
     let return_address = [own.return_address(), own.return_address() + 1];
     let registers = code.used.iter().enumerate().filter(|(_, used)| **used).map(|(n, _)| n as u8);
     let registers = registers.filter(|n| own.is_saved(*n) || kernel.calls && return_address.contains(n));
-    let barriers = (own.first_saved_barrier()..code.barriers).map(Saved::Barrier);
-    registers.map(Saved::Register).chain(barriers).collect()
+    let barriers = (own.first_saved_barrier()..code.barriers).collect();
+    // A debugger finds each register where ptxas stores it. The stack pointer of ptxas's code is a multiple of 8.
+    let widest = match options.debug_code {
+        true => 1,
+        false if options.is_called() => 2,
+        false => 4,
+    };
+    Saved { tuples: tuples(&registers.collect::<Vec<u8>>(), widest), barriers }
+}
+
+/// Registers as aligned tuples of four, two and one, the wide ones first.
+fn tuples(registers: &[u8], widest: u8) -> Vec<(u8, u8)> {
+    let (mut all, mut rest) = (Vec::new(), registers);
+    while let [first, ..] = rest {
+        let is_tuple = |words: &u8| {
+            let last = rest.get(usize::from(*words) - 1);
+            first % words == 0 && last == Some(&(first + words - 1))
+        };
+        let words = [4, 2, 1].into_iter().find(|words| *words <= widest && is_tuple(words)).unwrap_or(1);
+        all.push((*first, words));
+        rest = &rest[usize::from(words)..];
+    }
+    all.sort_by_key(|(_, words)| std::cmp::Reverse(*words));
+    all
+}
+
+/// Does a function save registers for its callers? One that need not does if it writes many, for occupancy.
+pub fn saves_registers(code: &MachFunction, own: Convention, options: &Options) -> bool {
+    !own.preserves_none() || code.registers > options.tuning.preserve_none_registers
 }
 
 /// Might shared memory be accessed?
@@ -157,6 +209,15 @@ fn may_access_shared(op: sass::Op) -> bool {
     !far && sass::Form::of(op).iter().any(|f| reaches_memory(f.class))
 }
 
+/// The modifier of an access to so many words.
+fn size(words: u8) -> &'static [M] {
+    match words {
+        4 => &[M::_128],
+        2 => &[M::_64],
+        _ => &[],
+    }
+}
+
 struct Linearizer<'a> {
     kernel: &'a Kernel,
     function: &'a Function,
@@ -165,7 +226,7 @@ struct Linearizer<'a> {
     is_empty: Vec<bool>,
     target: &'static TargetMachine,
     options: &'a Options,
-    saved: Vec<Saved>,
+    saved: Saved,
     linear: LinearCode,
 }
 
@@ -178,7 +239,7 @@ impl Linearizer<'_> {
     }
 
     /// A kernel's stack pointer comes from the driver, a device function's from its caller.
-    fn prologue(&mut self, insts: &[Vec<MachInst>]) {
+    fn prologue(&mut self, insts: &mut [Vec<MachInst>]) {
         let stack = machine::r(Function::STACK_POINTER);
         let names_it = |l: &MachInst| l.operands.contains(&stack);
         let used = self.linear.frame > 0 || self.kernel.calls || self.function.moving_stack;
@@ -188,23 +249,26 @@ impl Linearizer<'_> {
             self.push(sass::Op::LDC, &[], &[stack, from]);
         }
         self.load_uniform_constants();
+        if self.saved.bytes() > 0 && !self.options.debug_code && self.options.level > 0 {
+            let early = early_return::find(self.function, self.code, insts, self.target);
+            early.into_iter().for_each(|early| self.return_early(early, &mut insts[Function::ENTRY.index()]));
+        }
         self.move_stack(-i64::from(self.linear.frame));
         self.linear.frame_ready = self.linear.insts.len();
-        for i in 0..self.saved.len() {
-            let slot = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
-            let register = match self.saved[i] {
-                Saved::Register(n) => n,
-                Saved::Barrier(n) => {
-                    self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], &[machine::r(SCRATCH), machine::b(n)]);
-                    SCRATCH
-                }
-            };
-            self.push(sass::Op::STL, &[], &[stack, slot, machine::r(register)]);
-            if let Saved::Register(register) = self.saved[i] {
-                let below = self.linear.frame - self.code.frame - 4 * i as u32;
-                self.frame_step(FrameStep::Saved { register, below });
+        let saved = std::mem::take(&mut self.saved);
+        for (first, words, offset) in saved.tuples() {
+            self.push(sass::Op::STL, size(words), &[stack, self.slot(offset), machine::r(first)]);
+            for word in 0..words {
+                let below = self.linear.frame - self.code.frame - offset - 4 * u32::from(word);
+                self.frame_step(FrameStep::Saved { register: first + word, below });
             }
         }
+        for (i, (barrier, scratch)) in saved.barriers.iter().zip(SCRATCH.into_iter().cycle()).enumerate() {
+            let (scratch, slot) = (machine::r(scratch), self.slot(saved.offset_of_barrier(i)));
+            self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], &[scratch, machine::b(*barrier)]);
+            self.push(sass::Op::STL, &[], &[stack, slot, scratch]);
+        }
+        self.saved = saved;
         if self.function.moving_stack {
             self.push(sass::Op::MOV, &[], &[machine::r(Function::FRAME_POINTER), stack]);
             let distance = self.linear.frame;
@@ -214,6 +278,23 @@ impl Linearizer<'_> {
         if self.options.debug_code && self.linear.insts.is_empty() {
             self.push(sass::Op::NOP, &[], &[]);
         }
+    }
+
+    /// Returns if all threads take the way out.
+    fn return_early(&mut self, early: EarlyReturn, first: &mut Vec<MachInst>) {
+        self.linear.insts.extend(first.drain(..early.before));
+        let condition = machine::p(early.condition.predicate);
+        let condition = if early.condition.not { condition.not() } else { condition };
+        self.push(sass::Op::VOTE, &[M::ALL], &[machine::p(early.vote), condition]);
+        let with_frame = Block::new(self.linear.starts.len());
+        let branch = self.push(sass::Op::BRA, &[], &[machine::relative(0)]);
+        (branch.guard, branch.target) = (Guard::not(early.vote), Some(with_frame));
+        self.linear.insts.extend(early.way_out);
+        let own = Convention::own(self.function).unwrap_or_default();
+        let address = machine::r(own.return_address());
+        self.push(sass::Op::RET, &[M::ABS, M::NODEC], &[address, machine::imm(0)]);
+        self.linear.starts.push(self.linear.insts.len());
+        self.linear.of_block.push(Vec::new());
     }
 
     /// Loads [`Function::uniform_constants`], two neighbours at once where they are aligned.
@@ -273,19 +354,24 @@ impl Linearizer<'_> {
             let distance = self.linear.frame;
             self.frame_step(FrameStep::Base { register: Function::STACK_POINTER, distance });
         }
-        for i in 0..self.saved.len() {
-            let slot = machine::imm(i64::from(self.code.frame) + 4 * i as i64);
-            match self.saved[i] {
-                Saved::Register(n) => {
-                    self.push(sass::Op::LDL, &[], &[machine::r(n), stack, slot]);
-                    self.frame_step(FrameStep::Restored { register: n });
-                }
-                Saved::Barrier(n) => {
-                    self.push(sass::Op::LDL, &[], &[machine::r(SCRATCH), stack, slot]);
-                    self.push(sass::Op::BMOV, &[M::_32], &[machine::b(n), machine::r(SCRATCH)]);
-                }
+        let saved = std::mem::take(&mut self.saved);
+        let barriers: Vec<(usize, u8)> = saved.barriers.iter().copied().enumerate().collect();
+        let mut rounds = barriers.chunks(SCRATCH.len());
+        // Other loads hide the latency of the first barriers'.
+        let first = rounds.next().unwrap_or_default();
+        self.load_barriers(&saved, first);
+        for (register, words, offset) in saved.tuples() {
+            self.push(sass::Op::LDL, size(words), &[machine::r(register), stack, self.slot(offset)]);
+            for word in 0..words {
+                self.frame_step(FrameStep::Restored { register: register + word });
             }
         }
+        self.restore_barriers(first);
+        for round in rounds {
+            self.load_barriers(&saved, round);
+            self.restore_barriers(round);
+        }
+        self.saved = saved;
         self.move_stack(i64::from(self.linear.frame));
         if self.linear.frame > 0 {
             self.frame_step(FrameStep::Base { register: Function::STACK_POINTER, distance: 0 });
@@ -301,6 +387,25 @@ impl Linearizer<'_> {
         }
         self.push(sass::Op::RET, &[M::ABS, M::NODEC], &[address, machine::imm(0)]);
         self.frame_step(FrameStep::Back);
+    }
+
+    fn load_barriers(&mut self, saved: &Saved, barriers: &[(usize, u8)]) {
+        for ((i, _), scratch) in barriers.iter().zip(SCRATCH) {
+            let slot = self.slot(saved.offset_of_barrier(*i));
+            let stack = machine::r(Function::STACK_POINTER);
+            self.push(sass::Op::LDL, &[], &[machine::r(scratch), stack, slot]);
+        }
+    }
+
+    fn restore_barriers(&mut self, barriers: &[(usize, u8)]) {
+        for ((_, barrier), scratch) in barriers.iter().zip(SCRATCH) {
+            self.push(sass::Op::BMOV, &[M::_32], &[machine::b(*barrier), machine::r(scratch)]);
+        }
+    }
+
+    /// A place among the saved registers.
+    fn slot(&self, offset: u32) -> sass::Operand {
+        machine::imm(i64::from(self.code.frame) + i64::from(offset))
     }
 
     fn move_stack(&mut self, by: i64) {

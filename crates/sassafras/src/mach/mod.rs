@@ -2,6 +2,7 @@
 
 pub mod control_codes;
 pub mod dead_predicates;
+pub mod early_return;
 pub mod emit;
 pub mod inst;
 pub mod layout;

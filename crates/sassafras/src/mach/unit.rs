@@ -4,6 +4,7 @@ use crate::context::target::TargetMachine;
 use crate::context::{Options, PassResult};
 use crate::lower::Kernel;
 use crate::mach::inst::{MachFunction, MachInst, Step, Timed};
+use crate::module::abi::Clobbers;
 use cubin::module::{FrameStep, SymbolicReloc};
 use ori::entity::Entity;
 
@@ -83,6 +84,8 @@ impl LinearCode {
 #[derive(Debug, Default)]
 pub struct EncodedFunction {
     pub bytes: Vec<u8>,
+    /// What it writes; what it calls writes more.
+    pub clobbers: Clobbers,
     /// Offsets of `EXIT`.
     pub exits: Vec<u32>,
     /// Offsets of warp collectives that the source asks for, with the register of the mask; and of those that are the

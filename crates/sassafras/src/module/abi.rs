@@ -17,8 +17,14 @@
 //!   can run with than with the next.
 //! * `.abi_preserve_control N`: barriers from B_N on are callee-saved, in place of those from B6 on.
 //!
-//! * A call of a function that was compiled before its caller clobbers no register from the first one on that the function
-//!   and what it calls leave alone ([`Convention::leaving`]): ptxas keeps values in such registers, too.
+//! * A call of a function that was compiled before its caller clobbers nothing from the first register, predicate and
+//!   barrier on that the function and what it calls leave alone ([`Convention::clobbering`]): ptxas keeps values there,
+//!   too.
+//! * A function that only such calls reach preserves no register, as with LLVM's `preserve_none`: its callers keep values
+//!   beyond those that it writes, or spill what they have there. A spill costs no more than the callee's save, is done for
+//!   live values only, and once, however many calls a value lives across; registers are as many as if the function were
+//!   inlined. A function that writes more registers than `preserve_none_registers` saves those of the ABI after all: the
+//!   registers of a chain of calls add up, and take occupancy ([`Clobbers`]).
 //! * A library routine that is part of its caller's code ([`Convention::of_routine`]) is ours alone: parameters, results
 //!   and in the last two registers the return address are in a window of general registers, which it clobbers with the
 //!   predicates from P3 on and the first barriers, and nothing else.
@@ -136,8 +142,34 @@ pub struct Convention {
     barriers: u8,
     /// Of a library routine: the first of the registers that it clobbers, and how many there are.
     window: Option<(u8, u8)>,
-    /// The callee writes no general register from this one on.
+    /// The callee writes no general register from this one on, and no predicate.
     untouched: Option<u8>,
+    untouched_predicates: Option<u8>,
+    /// It saves no general register.
+    preserves_none: bool,
+}
+
+/// What a function that was compiled before its callers writes, with what it calls: registers of each file from the
+/// first on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clobbers {
+    pub registers: u32,
+    pub predicates: u8,
+    pub barriers: u8,
+    /// Are callee-saved registers of the ABI clobbered, too?
+    pub preserves_none: bool,
+}
+
+impl Clobbers {
+    /// What calls of either clobber.
+    pub fn max(self, other: Clobbers) -> Clobbers {
+        Clobbers {
+            registers: self.registers.max(other.registers),
+            predicates: self.predicates.max(other.predicates),
+            barriers: self.barriers.max(other.barriers),
+            preserves_none: self.preserves_none || other.preserves_none,
+        }
+    }
 }
 
 impl Convention {
@@ -147,6 +179,8 @@ impl Convention {
         barriers: USUAL_BARRIERS,
         window: None,
         untouched: None,
+        untouched_predicates: None,
+        preserves_none: false,
     };
     /// With the most words the return address is in R248 and R249.
     pub const MOST_WORDS: u8 = 244;
@@ -174,7 +208,13 @@ impl Convention {
     pub fn of(fixed: &Fixed) -> Convention {
         let asked = Asked { registers: None, preserved: fixed.preserved, barriers: fixed.barriers };
         let convention = Convention::asked(fixed.words.unwrap_or(USUAL_WORDS), asked);
-        Convention { window: fixed.window, untouched: fixed.untouched, ..convention }
+        Convention {
+            window: fixed.window,
+            untouched: fixed.untouched,
+            untouched_predicates: fixed.untouched_predicates,
+            preserves_none: fixed.preserves_none,
+            ..convention
+        }
     }
 
     /// How a function is called, if it is no kernel.
@@ -192,15 +232,43 @@ impl Convention {
             barriers: Some(self.barriers).filter(|barriers| *barriers != USUAL_BARRIERS),
             window: self.window,
             untouched: self.untouched,
+            untouched_predicates: self.untouched_predicates,
+            preserves_none: self.preserves_none,
             ..Fixed::default()
         }
     }
 
-    /// How a function is called that writes only so many general registers, from R0 on, with what it calls itself
-    /// (interprocedural register allocation; Chow, "Minimizing register usage penalty at procedure calls", PLDI 1988).
-    pub fn leaving(self, registers: u32) -> Convention {
-        let untouched = u8::try_from(registers).ok().map(|first| first.max(self.end()));
-        Convention { untouched, ..self }
+    /// How a function is called of which it is known what it writes (interprocedural register allocation; Chow,
+    /// "Minimizing register usage penalty at procedure calls", PLDI 1988).
+    pub fn clobbering(self, clobbers: Clobbers) -> Convention {
+        let untouched = u8::try_from(clobbers.registers).ok().map(|first| first.max(self.end()));
+        Convention {
+            untouched,
+            untouched_predicates: Some(clobbers.predicates),
+            preserves_none: clobbers.preserves_none,
+            barriers: self.barriers.min(clobbers.barriers),
+            ..self
+        }
+    }
+
+    /// The first general register from which on the callee writes none, if that is known.
+    pub fn first_untouched(self) -> Option<u8> {
+        self.untouched
+    }
+
+    /// That of a function which saves no general register.
+    pub fn preserving_none(self) -> Convention {
+        Convention { preserves_none: true, ..self }
+    }
+
+    /// Does the function save no general register?
+    pub fn preserves_none(self) -> bool {
+        self.preserves_none
+    }
+
+    /// The convention if the function saves the registers of the ABI.
+    pub fn preserving_usual(self) -> Convention {
+        Convention { preserves_none: false, ..self }
     }
 
     /// The first register of parameters and results.
@@ -251,9 +319,10 @@ impl Convention {
         self.window.is_some()
     }
 
-    /// Is the predicate callee-saved?
+    /// Does the predicate survive a call?
     pub fn saves_predicate(self, predicate: u8) -> bool {
-        self.is_routine() && predicate < FIRST_ROUTINE_PREDICATE
+        let is_untouched = self.untouched_predicates.is_some_and(|first| predicate >= first);
+        is_untouched || self.is_routine() && predicate < FIRST_ROUTINE_PREDICATE
     }
 
     /// How a library routine is called whose registers begin with this one.
@@ -273,7 +342,7 @@ impl Convention {
         u32::from(self.end()) + OF_SYSTEM
     }
 
-    /// Is the register callee-saved?
+    /// Does the register survive a call?
     pub fn is_saved(self, register: u8) -> bool {
         if let Some((first, count)) = self.window {
             return !(first..first + count).contains(&register);
@@ -281,7 +350,8 @@ impl Convention {
         if self.untouched.is_some_and(|first| register >= first) {
             return true;
         }
-        self.is_callers(register)
+        !self.preserves_none
+            && self.is_callers(register)
             && !self.has_parameter(register)
             && !self.return_registers().contains(&register)
     }
@@ -299,6 +369,7 @@ impl Convention {
     /// The return address, and registers that a callee of this convention may clobber but a function of the other must
     /// preserve.
     pub fn endangers(self, own: Convention) -> impl Iterator<Item = u8> {
+        let own = own.preserving_usual();
         let saved = (0..u8::MAX).filter(move |r| own.is_saved(*r) && !self.is_saved(*r));
         own.return_registers().chain(saved)
     }
@@ -554,7 +625,8 @@ mod tests {
 
     #[test]
     fn what_a_callee_leaves_alone_survives_a_call() {
-        let survives = |registers: u32, register: u8| Convention::USUAL.leaving(registers).is_saved(register);
+        let of = |registers| Clobbers { registers, predicates: 2, barriers: 3, preserves_none: false };
+        let survives = |registers, register| Convention::USUAL.clobbering(of(registers)).is_saved(register);
         assert_eq!(
             [29, 30, 34, 40, 252].map(|register| survives(34, register)),
             [true, true, true, true, true]
@@ -562,7 +634,16 @@ mod tests {
         assert_eq!([0, 3, 15, 20, 32, 33].map(|register| survives(34, register)), [false; 6]);
         // Parameters, results and the return address are written by the caller.
         assert_eq!([4, 15, 20, 21].map(|register| survives(2, register)), [false; 4]);
-        assert_eq!(Convention::USUAL.leaving(256), Convention::USUAL);
+        // One that preserves none leaves what it doesn't write.
+        let none = Convention::USUAL.clobbering(Clobbers { preserves_none: true, ..of(34) });
+        assert_eq!(
+            [2, 16, 29, 33, 34, 40].map(|r| none.is_saved(r)),
+            [false, false, false, false, true, true]
+        );
+        assert_eq!([0, 1, 2, 6].map(|p| none.saves_predicate(p)), [false, false, true, true]);
+        assert_eq!(none.first_saved_barrier(), 3);
+        let many = Clobbers { barriers: 9, ..of(34) };
+        assert_eq!(Convention::USUAL.clobbering(many).first_saved_barrier(), 6, "the callee saves B6 and up");
     }
 
     const fn preserving(count: u8) -> Asked {

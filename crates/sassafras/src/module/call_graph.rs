@@ -1,6 +1,7 @@
 //! The call graph of a module's PTX: which functions a kernel may reach, and the register limits that follow.
 
 use crate::context::Bounds;
+use crate::module::abi::Clobbers;
 use crate::module::launch_bounds::{self, Launch};
 use ptx::ast::{self, Initialiser, Item, Operand, Stmt, Symbol, SymbolKind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -16,6 +17,8 @@ pub struct Calls<'a> {
     aliases: Vec<(Symbol, Symbol)>,
     /// Functions whose address is in code, in an initialiser or in an alias.
     taken: Vec<Symbol>,
+    /// Does a function move its stack pointer?
+    moves_stack: bool,
 }
 
 impl<'a> Calls<'a> {
@@ -29,8 +32,9 @@ impl<'a> Calls<'a> {
         let functions: Vec<&ast::Function> = items.filter_map(function).collect();
         let by_symbol = functions.iter().enumerate().map(|(i, f)| (f.symbol, i)).collect();
         let (uses, aliases, taken) = (Vec::new(), aliases.to_vec(), Vec::new());
-        let mut calls = Calls { module, functions, uses, by_symbol, aliases, taken };
+        let mut calls = Calls { module, functions, uses, by_symbol, aliases, taken, moves_stack: false };
         calls.uses = calls.functions.iter().map(|f| calls.uses_of(f)).collect();
+        calls.moves_stack = calls.uses.iter().any(|uses| uses.moves_stack);
         let in_code = calls.uses.iter().flat_map(|uses| uses.taken.iter().copied());
         let in_aliases = calls.aliases.iter().map(|(_, target)| *target);
         let in_data = taken_by_data(module).into_iter().map(|s| calls.resolved(s));
@@ -68,51 +72,55 @@ impl<'a> Calls<'a> {
         self.reached_from(kernels.chain(of_data).collect())
     }
 
-    /// Some functions, by their indices, in layers: one calls functions of the layers before its own only. Recursive
-    /// functions, and those that call them, are in the last layer together.
-    pub fn layers(&self, functions: &[&ast::Function]) -> Vec<Vec<usize>> {
+    /// Some functions, by their indices, in layers of groups: functions of a group call each other, directly or not, and
+    /// besides that functions of the layers before their own only.
+    pub fn layers(&self, functions: &[&ast::Function]) -> Vec<Vec<Vec<usize>>> {
         let index: FxHashMap<Symbol, usize> =
             functions.iter().enumerate().map(|(i, f)| (f.symbol, i)).collect();
-        let mut callers: Vec<Vec<usize>> = vec![Vec::new(); functions.len()];
-        let mut waits_for = vec![0; functions.len()];
-        for (caller, function) in functions.iter().enumerate() {
+        let called = |function: &&ast::Function| {
             let uses = self.by_symbol.get(&function.symbol).map(|i| &self.uses[*i]);
-            for callee in uses.into_iter().flat_map(|uses| &uses.called).filter_map(|s| index.get(s)) {
-                callers[*callee].push(caller);
-                waits_for[caller] += 1;
+            uses.into_iter().flat_map(|uses| &uses.called).filter_map(|s| index.get(s)).copied().collect()
+        };
+        let callees: Vec<Vec<usize>> = functions.iter().map(called).collect();
+        let mut layers: Vec<Vec<Vec<usize>>> = Vec::new();
+        let mut layer_of = vec![0; functions.len()];
+        for group in components(&callees) {
+            let outside =
+                group.iter().flat_map(|i| &callees[*i]).filter(|callee| group.binary_search(callee).is_err());
+            let layer = outside.map(|callee| layer_of[*callee] + 1).max().unwrap_or(0);
+            group.iter().for_each(|i| layer_of[*i] = layer);
+            if layers.len() <= layer {
+                layers.resize(layer + 1, Vec::new());
             }
-        }
-        let mut layer: Vec<usize> = (0..functions.len()).filter(|i| waits_for[*i] == 0).collect();
-        let mut layers = Vec::new();
-        while !layer.is_empty() {
-            let mut next = Vec::new();
-            for caller in layer.iter().flat_map(|callee| &callers[*callee]) {
-                waits_for[*caller] -= 1;
-                if waits_for[*caller] == 0 {
-                    next.push(*caller);
-                }
-            }
-            next.sort_unstable();
-            layers.push(std::mem::replace(&mut layer, next));
-        }
-        let rest: Vec<usize> = (0..functions.len()).filter(|i| waits_for[*i] > 0).collect();
-        if !rest.is_empty() {
-            layers.push(rest);
+            layers[layer].push(group);
         }
         layers
     }
 
-    /// How many general registers a call of a function may write that has so many itself, from R0 on; `written` has those
-    /// that are known. `None` if it calls one that isn't.
-    pub fn written(
+    /// What a call of a group of functions clobbers that write so much themselves; `known` has that of others. `None` if
+    /// one of them calls one that isn't known.
+    pub fn clobbers(
         &self,
-        function: &ast::Function,
-        own: u32,
-        written: &FxHashMap<Symbol, u32>,
-    ) -> Option<u32> {
-        let uses = &self.uses[*self.by_symbol.get(&function.symbol)?];
-        let of_callees = |most: u32, callee: &Symbol| Some(most.max(*written.get(callee)?));
-        if uses.calls_pointer { None } else { uses.called.iter().try_fold(own, of_callees) }
+        group: &[Symbol],
+        own: Clobbers,
+        known: &FxHashMap<Symbol, Clobbers>,
+    ) -> Option<Clobbers> {
+        let add = |all: Clobbers, symbol: &Symbol| {
+            let uses = &self.uses[*self.by_symbol.get(symbol)?];
+            let mut callees = uses.called.iter().filter(|callee| !group.contains(callee));
+            let of_callees = callees.try_fold(all, |all, callee| Some(all.max(*known.get(callee)?)));
+            of_callees.filter(|_| !uses.calls_pointer)
+        };
+        group.iter().try_fold(own, add)
+    }
+
+    /// Need a function save nothing for its callers? It is reached by direct calls alone, and it is known what its callees
+    /// write. Where the stack pointer moves, R2 has to survive calls.
+    pub fn may_preserve_none(&self, function: &ast::Function, known: &FxHashMap<Symbol, Clobbers>) -> bool {
+        let Some(uses) = self.by_symbol.get(&function.symbol).map(|i| &self.uses[*i]) else { return false };
+        let knows_callees =
+            !uses.calls_pointer && uses.called.iter().all(|callee| known.contains_key(callee));
+        !function.entry && !self.moves_stack && knows_callees && !self.taken.contains(&function.symbol)
     }
 
     fn resolved(&self, symbol: Symbol) -> Symbol {
@@ -126,8 +134,12 @@ impl<'a> Calls<'a> {
         let mut callees = FxHashMap::<Symbol, usize>::default();
         for stmt in &body.stmts {
             let Stmt::Inst(inst) = stmt else { continue };
-            if self.module.opcodes[inst.opcode.0 as usize].mnemonic != "call" {
-                continue;
+            match self.module.opcodes[inst.opcode.0 as usize].mnemonic {
+                "call" => {}
+                mnemonic => {
+                    uses.moves_stack |= matches!(mnemonic, "alloca" | "stackrestore");
+                    continue;
+                }
             }
             match body.list(inst.operands).iter().find(|o| !matches!(o, Operand::List(_))) {
                 Some(Operand::Symbol(symbol)) => *callees.entry(*symbol).or_default() += 1,
@@ -157,12 +169,57 @@ impl<'a> Calls<'a> {
     }
 }
 
+/// The strongly connected components of a graph of `successors`, those that are reached before those that reach them
+/// (Tarjan, "Depth-first search and linear graph algorithms", SIAM J. Comput. 1972). Each is sorted.
+fn components(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    const UNSEEN: usize = usize::MAX;
+    const DONE: usize = usize::MAX - 1;
+    // The least number of a node of the stack that is reached from a node.
+    let mut low = vec![UNSEEN; successors.len()];
+    let (mut all, mut stack, mut count) = (Vec::new(), Vec::new(), 0);
+    for root in 0..successors.len() {
+        let mut path = vec![(root, 0, count)];
+        if low[root] != UNSEEN {
+            continue;
+        }
+        while let Some((node, next, number)) = path.last_mut() {
+            let (at, own) = (*node, *number);
+            if *next == 0 {
+                (low[at], count) = (own, count + 1);
+                stack.push(at);
+            }
+            if let Some(&successor) = successors[at].get(*next) {
+                *next += 1;
+                match low[successor] {
+                    UNSEEN => path.push((successor, 0, count)),
+                    DONE => {}
+                    reached => low[at] = low[at].min(reached),
+                }
+                continue;
+            }
+            path.pop();
+            if let Some((parent, ..)) = path.last() {
+                low[*parent] = low[*parent].min(low[at]);
+            }
+            if low[at] == own {
+                let first = stack.iter().rposition(|on| *on == at).unwrap_or(0);
+                let mut component = stack.split_off(first);
+                component.iter().for_each(|i| low[*i] = DONE);
+                component.sort_unstable();
+                all.push(component);
+            }
+        }
+    }
+    all
+}
+
 /// What a function's code does with functions.
 #[derive(Default)]
 struct Uses {
     called: Vec<Symbol>,
     taken: Vec<Symbol>,
     calls_pointer: bool,
+    moves_stack: bool,
 }
 
 /// The symbols whose addresses initialisers have.
@@ -235,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_in_later_layers_and_recursion_in_the_last() {
+    fn callers_are_in_later_layers_and_recursive_functions_in_groups() {
         let source = ".version 8.0 .target sm_90 .address_size 64 .func c() { ret; } .func b() { call c; ret; } \
                       .func r() { call r; ret; } .func p() { call b; call r; ret; } \
                       .entry k() { call b; call c; ret; } .entry l() { call p; ret; }";
@@ -243,14 +300,52 @@ mod tests {
         let module = parsed.module.expect("a module");
         let calls = Calls::new(&module, &[]);
         let functions: Vec<&ast::Function> = calls.functions().collect();
-        assert_eq!(calls.layers(&functions), [vec![0], vec![1], vec![4], vec![2, 3, 5]]);
-        let mut written = FxHashMap::default();
-        for (i, own) in [(0, 30), (1, 20), (4, 25)] {
-            let registers = calls.written(functions[i], own, &written).expect("all callees are known");
-            written.insert(functions[i].symbol, registers);
+        let single = |all: &[usize]| all.iter().map(|i| vec![*i]).collect::<Vec<_>>();
+        assert_eq!(calls.layers(&functions), [single(&[0, 2]), single(&[1]), single(&[3, 4]), single(&[5])]);
+        let of = |registers| Clobbers { registers, ..Clobbers::default() };
+        let mut known = FxHashMap::default();
+        for (i, own) in [(0, 30), (2, 20), (1, 20), (4, 25)] {
+            let all = calls.clobbers(&[functions[i].symbol], of(own), &known).expect("all callees are known");
+            known.insert(functions[i].symbol, all);
         }
-        assert_eq!([0, 1, 4].map(|i| written[&functions[i].symbol]), [30; 3]);
-        assert_eq!(calls.written(functions[3], 20, &written), None, "it calls a recursive function");
+        assert_eq!([0, 1, 2, 4].map(|i| known[&functions[i].symbol].registers), [30, 30, 20, 30]);
+    }
+
+    #[test]
+    fn who_need_not_save_registers() {
+        let source = ".version 8.0 .target sm_90 .address_size 64 .func leaf() { ret; } .func taken() { ret; } \
+                      .func even(); .func odd() { call even; ret; } .func even() { call odd; call leaf; ret; } \
+                      .func top() { call even; ret; } .entry k() { .reg .b64 %f; mov.b64 %f, taken; call top; ret; }";
+        let parsed = ptx::parse(source, &ptx::Options::default());
+        let module = parsed.module.expect("a module");
+        let calls = Calls::new(&module, &[]);
+        let functions: Vec<&ast::Function> = calls.functions().collect();
+        let mut known = FxHashMap::default();
+        let mut free = Vec::new();
+        for layer in calls.layers(&functions) {
+            free.extend(
+                layer.concat().into_iter().filter(|i| calls.may_preserve_none(functions[*i], &known)),
+            );
+            for group in layer {
+                let symbols: Vec<Symbol> = group.iter().map(|i| functions[*i].symbol).collect();
+                let all = calls.clobbers(&symbols, Clobbers::default(), &known).expect("callees are known");
+                known.extend(symbols.into_iter().map(|symbol| (symbol, all)));
+            }
+        }
+        let names: Vec<String> = free.into_iter().map(|i| name(&module, functions[i].symbol)).collect();
+        assert_eq!(
+            names,
+            ["leaf", "top"],
+            "recursive functions and those whose address is taken keep the ABI"
+        );
+    }
+
+    #[test]
+    fn components_come_before_those_that_reach_them() {
+        let graph = [vec![1], vec![2, 3], vec![1], vec![], vec![4, 0], vec![3]];
+        assert_eq!(components(&graph), [vec![3], vec![1, 2], vec![0], vec![4], vec![5]]);
+        let long: Vec<Vec<usize>> = (0..100_000).map(|i| vec![(i + 1) % 100_000]).collect();
+        assert_eq!(components(&long).len(), 1, "no recursion over the graph");
     }
 
     #[test]

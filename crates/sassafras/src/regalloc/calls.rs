@@ -56,8 +56,7 @@ fn frame_pointer(function: &Function) -> Option<(File, u8)> {
 /// How many convergence barriers the calls of a function clobber, from B0 on.
 fn clobbered_barriers(function: &Function) -> u8 {
     let insts = function.blocks.keys().flat_map(|b| &function.blocks[b].insts);
-    let calls =
-        insts.filter(|i| matches!(function.insts[**i].op, Op::Pseudo(Pseudo::Call | Pseudo::CallRoutine)));
+    let calls = insts.filter(|i| is_call(function, **i));
     let conventions = calls.map(|i| function.fixed.get(i).map(Convention::of).unwrap_or_default());
     conventions.map(Convention::first_saved_barrier).max().unwrap_or(0)
 }
@@ -86,7 +85,11 @@ pub fn place_routines(
     let limit = calls.iter().map(|(block, _)| limits.usable(block_limits.min(*block))).min().unwrap_or(0);
     let highest = u32::from(limit.saturating_sub(widest)) / 2 * 2;
     let after_values = (across + ROUTINE_SLACK).next_multiple_of(2).min(highest);
-    let first = (if has_goal { highest } else { after_values } as u8).max(FIRST_OF_ROUTINES);
+    // Where a function is called that clobbers as many registers, values that live across calls are beyond these.
+    let shared = of_functions(function).filter_map(|of| of.first_untouched()?.checked_sub(widest)).max();
+    let shared = shared.map(|first| u32::from(first) / 2 * 2).filter(|first| *first <= highest);
+    let usual = if has_goal { highest } else { after_values };
+    let first = (shared.unwrap_or(usual) as u8).max(FIRST_OF_ROUTINES);
     for (_, call) in calls {
         let Some(fixed) = function.fixed.get_mut(&call) else { continue };
         let Some((from, _)) = fixed.window else { continue };
@@ -96,10 +99,35 @@ pub fn place_routines(
     }
 }
 
+/// The conventions of the calls of functions.
+fn of_functions(function: &Function) -> impl Iterator<Item = Convention> + '_ {
+    let calls =
+        function.fixed.iter().filter(|(inst, _)| function.insts[**inst].op == Op::Pseudo(Pseudo::Call));
+    calls.map(|(_, fixed)| Convention::of(fixed))
+}
+
 /// The calls of library routines, with their blocks.
 pub(super) fn routine_calls(function: &Function, cfg: &Cfg) -> Vec<(Block, Inst)> {
     let insts = cfg.order.iter().flat_map(|b| function.blocks[*b].insts.iter().map(|i| (*b, *i)));
     insts.filter(|(_, i)| function.insts[*i].op == Op::Pseudo(Pseudo::CallRoutine)).collect()
+}
+
+/// The general registers and predicates that a call clobbers. The address of the callee may take two registers that it
+/// preserves.
+pub(super) fn clobbered(function: &Function, call: Inst) -> (RegSet, RegSet) {
+    let of = function.fixed.get(&call).map(Convention::of).unwrap_or_default();
+    let mut all = RegSet::default();
+    (0..u8::MAX).filter(|r| !of.is_saved(*r)).for_each(|r| all.add(RegSet::of(r, 1)));
+    if matches!(function.insts[call].args.first(), Some(Arg::Use(_))) {
+        all.add(RegSet::of(of.callee(function), 2));
+    }
+    let mut predicates = RegSet::default();
+    (0..PREDICATES).filter(|p| !of.saves_predicate(*p)).for_each(|p| predicates.add(RegSet::of(p, 1)));
+    (all, predicates)
+}
+
+pub(super) fn is_call(function: &Function, inst: Inst) -> bool {
+    matches!(function.insts[inst].op, Op::Pseudo(Pseudo::Call | Pseudo::CallRoutine))
 }
 
 /// The words that are live after a block with a call.
@@ -144,6 +172,7 @@ impl Allocator<'_> {
             _ => {
                 let spilled = self.preserve_across_call(inst, Convention::of(fixed), killed)?;
                 pass_args(self, inst)?;
+                self.moved_for_call.clear();
                 self.emit_call(inst)?;
                 killed.iter().chain(&spilled).for_each(|v| self.unassign(*v));
             }
@@ -162,6 +191,7 @@ impl Allocator<'_> {
         killed: &[Value],
     ) -> Result<Vec<Value>, AttemptError> {
         let mut spilled = Vec::new();
+        let (clobbered, _) = clobbered(self.function, inst);
         let (last, first): (Snapshot, Snapshot) =
             self.snapshot().into_iter().partition(|(value, _)| self.remat_def(*value).is_some());
         let mut yielding = last.clone();
@@ -172,7 +202,7 @@ impl Allocator<'_> {
             }
             let data = self.function.values[value];
             let is_preserved = match data.file {
-                File::R => (from..from + data.words).all(|p| self.is_preserved(of, p)),
+                File::R => !clobbered.meets(RegSet::of(from, data.words.into())),
                 File::B => from >= of.first_saved_barrier(),
                 File::P => of.saves_predicate(from),
                 File::UR | File::UP => of.is_routine(),
@@ -180,9 +210,9 @@ impl Allocator<'_> {
             if is_preserved || killed.contains(&value) {
                 continue;
             }
-            let mut to = self.preserved_window(of, data.file, data.words);
+            let mut to = self.preserved_window((of, clobbered), data.file, data.words);
             if to.is_none() && self.remat_def(value).is_none() {
-                to = self.displace_rematerializable(of, (data.file, data.words), &mut yielding);
+                to = self.displace_rematerializable((of, clobbered), (data.file, data.words), &mut yielding);
             }
             match to {
                 Some(to) => {
@@ -191,6 +221,7 @@ impl Allocator<'_> {
                     }
                     self.unassign(value);
                     self.assign(value, to);
+                    self.moved_for_call.push((value, from));
                 }
                 None => {
                     self.spill(value);
@@ -204,7 +235,7 @@ impl Allocator<'_> {
     /// Takes registers from values that are rematerialized after the call, until there is a preserved window.
     fn displace_rematerializable(
         &mut self,
-        of: Convention,
+        (of, clobbered): (Convention, RegSet),
         (file, words): (File, u8),
         yielding: &mut Snapshot,
     ) -> Option<u8> {
@@ -214,21 +245,22 @@ impl Allocator<'_> {
         loop {
             let is_useful = |(value, from): &(Value, u8)| {
                 let data = self.function.values[*value];
-                data.file == file && (*from..from + data.words).any(|p| self.is_preserved(of, p))
+                let window = RegSet::of(*from, data.words.into());
+                data.file == file && !window.without(clobbered).is_empty()
             };
             let (value, _) = yielding.swap_remove(yielding.iter().position(is_useful)?);
             self.spill(value);
             self.unassign(value);
-            if let Some(to) = self.preserved_window(of, file, words) {
+            if let Some(to) = self.preserved_window((of, clobbered), file, words) {
                 return Some(to);
             }
         }
     }
 
-    fn preserved_window(&self, of: Convention, file: File, words: u8) -> Option<u8> {
+    fn preserved_window(&self, (of, clobbered): (Convention, RegSet), file: File, words: u8) -> Option<u8> {
         let regs = &self.files[self.file(file)];
         let is_preserved = |register: u8| match file {
-            File::R => self.is_preserved(of, register),
+            File::R => !clobbered.meets(RegSet::of(register, 1)),
             File::P => of.saves_predicate(register),
             _ => false,
         };
@@ -246,6 +278,11 @@ impl Allocator<'_> {
                 && let Some(at) = self.assigned[u.value.index()]
             {
                 let words = self.function.values[u.value].words;
+                // It is still where it was before it moved for the call, often in its place.
+                let mut moved = self.moved_for_call.iter().filter(|(value, _)| *value == u.value);
+                let regs = &self.files[self.file(File::R)];
+                let is_there = |from: &u8| (*from..from + words).all(|r| regs.owner(r.into()).is_none());
+                let at = moved.next().map(|(_, from)| *from).filter(is_there).unwrap_or(at);
                 wanted.extend((0..words).map(|w| (reg + w, at + w)));
             }
         }
@@ -305,12 +342,6 @@ impl Allocator<'_> {
         let mut call = MachInst::new(sass::Op::CALL, &[M::REL, M::NOINC], &to, Origin::Inst(inst));
         (call.address, call.at) = (Some(Address::Routine { index }), at);
         self.emitted.extend([offset, call]);
-    }
-
-    /// Is a register preserved by a call? The address of the callee may take two that would be.
-    fn is_preserved(&self, of: Convention, register: u8) -> bool {
-        let callee = of.callee(self.function);
-        of.is_saved(register) && !(callee..callee + 2).contains(&register)
     }
 
     /// Moves results of a call out of reserved registers: no block begins with a value there.

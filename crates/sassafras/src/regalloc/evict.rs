@@ -73,8 +73,15 @@ impl Allocator<'_> {
         let regs = &self.files[self.file(data.file)];
         let free = self.free_regs(value).without(self.precolored_conflicts(value));
         let first = regs.first_window(data.words, free)?;
-        let unreserved = free.without(self.reserved_for_packs(data.file)).without(self.contended_regs(value));
-        let Some(first_fit) = regs.first_window(data.words, unreserved) else { return Some(first) };
+        let unreserved = free.without(self.reserved_for_packs(data.file));
+        let uncontended = unreserved.without(self.contended_regs(value, false));
+        let preferences: [&dyn Fn() -> RegSet; 3] =
+            [&|| uncontended.without(self.regs_to_save(value)), &|| uncontended, &|| {
+                unreserved.without(self.contended_regs(value, true))
+            }];
+        let fitting = |regs_wanted: RegSet| Some((regs_wanted, regs.first_window(data.words, regs_wanted)?));
+        let found = preferences.into_iter().find_map(|preference| fitting(preference()));
+        let Some((unreserved, first_fit)) = found else { return Some(first) };
         let uncontended = match self.hints.is_read_late(value) {
             true => {
                 let used = RegSet::range(0..self.code.registers as usize);
@@ -85,6 +92,22 @@ impl Allocator<'_> {
         };
         let unread = || self.unread_reg(value, unreserved, first_fit);
         Some(uncontended.or_else(unread).unwrap_or(first_fit))
+    }
+
+    /// The registers that the function would have to save for its caller if this value were there, and those beyond the
+    /// registers that it has at least. A value that lives across a call wants one that is saved.
+    fn regs_to_save(&self, value: Value) -> RegSet {
+        let Some(own) = self.own.filter(|own| !own.is_routine() && !own.preserves_none()) else {
+            return RegSet::default();
+        };
+        if self.function.values[value].file != File::R || self.hints.lives_across_call(value) {
+            return RegSet::default();
+        }
+        let used = |r: u8| self.code.used.get(usize::from(r)) == Some(&true);
+        let end = own.end().max(self.code.registers as u8);
+        let mut all = RegSet::range(usize::from(end)..256);
+        (0..end).filter(|r| own.is_saved(*r) && !used(*r)).for_each(|r| all.add(RegSet::of(r, 1)));
+        all
     }
 
     /// A free register that no memory access read a moment ago, if the first one was: accesses read registers some time

@@ -17,19 +17,19 @@
 //! Values that are live where such a value is defined avoid the register that it wants: the first word of a pack that
 //! gets a register reserves a window for the whole tuple within the block, also where words reach the pack as parameters
 //! of its block (fragments that one iteration loads and the next one multiplies), and the registers of a loop's parameters are
-//! reserved for their next values within the loop. Values that live across a routine avoid what it clobbers. Hints are
+//! reserved for their next values within the loop. Values that live across calls avoid what these clobber. Hints are
 //! preferences only: correctness never depends on them.
 //!
 //! One pass over the code, backward. A choice of a register looks at the reservations of the loops around it.
 
 use super::Allocator;
-use super::calls::routine_calls;
+use super::calls::{self, is_call};
 use super::facts::Killed;
 use super::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::liveness::{Liveness, ScratchSet, ValueSet};
-use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, LoopForest, Op, Pseudo, Value};
-use rustc_hash::FxHashMap;
+use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, LoopForest, Op, Pseudo, Use, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::Class;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -43,6 +43,8 @@ enum Hint {
     Param { param: Value, direct: bool },
     /// The words that an unpack makes of it, each of which is passed to a block parameter.
     Unpacked { by: Inst },
+    /// A register of the calling convention, as an argument or a result.
+    Abi(u8),
 }
 
 pub struct Hints {
@@ -55,14 +57,21 @@ pub struct Hints {
     next_values: Vec<NextValue>,
     /// The last block in which each value dies that has been visited, and the position there.
     death: Vec<(Option<Block>, u32)>,
-    /// Values that live across calls of routines, and the registers that these clobber: a value there would have to move.
-    across_routines: ValueSet,
-    clobbered: RegSet,
+    /// The registers that calls clobber within the live ranges of values: a value there would have to move.
+    clobbered: FxHashMap<Value, Clobbered>,
     /// Values that memory accesses read, some time after issue.
     read_late: ValueSet,
     /// The registers of parameters that the end of the current block writes. Values that are read late avoid them: the
     /// move would wait for the read.
     latch_writes: Vec<Range<usize>>,
+}
+
+/// What calls clobber within a live range.
+#[derive(Clone, Copy, Default)]
+struct Clobbered {
+    all: RegSet,
+    /// Those outside of cold blocks.
+    hot: RegSet,
 }
 
 /// The next value of a loop's parameter.
@@ -84,17 +93,10 @@ impl Hints {
             pending_packs: Vec::new(),
             next_values: Vec::new(),
             death: vec![(None, 0); function.values.len()],
-            across_routines: ValueSet::new(function.values.len()),
-            clobbered: RegSet::default(),
+            clobbered: clobbered(function, (cfg, live)),
             read_late: read_late(function, cfg),
             latch_writes: Vec::new(),
         };
-        for (block, call) in routine_calls(function, cfg) {
-            let window = function.fixed.get(&call).and_then(|fixed| fixed.window);
-            let registers = window.map(|(first, count)| RegSet::of(first, count.into()));
-            registers.into_iter().for_each(|registers| hints.clobbered.add(registers));
-            live.live_out[block.index()].iter().for_each(|v| hints.across_routines.insert(v));
-        }
         let mut live_now = ScratchSet::new(function.values.len());
         for &block in cfg.order.iter().rev() {
             for edge in function.blocks[block].end.edges() {
@@ -111,6 +113,10 @@ impl Hints {
         hints
     }
 
+    pub(super) fn lives_across_call(&self, value: Value) -> bool {
+        self.clobbered.contains_key(&value)
+    }
+
     /// The words of a pack that die there get their hints. An operand that dies where a value with a hint is defined gets
     /// that hint, too: the result can take over its register, whatever else is live by then. The source of an unpack gets
     /// the hint that its words have in common.
@@ -124,6 +130,8 @@ impl Hints {
             let is_local = |v: &Value| is_killed(v) && !live.live_in[block.index()].contains(*v);
             match inst.op {
                 Op::Pseudo(Pseudo::Pack) => self.hint_packed(function, inst, is_killed),
+                Op::Pseudo(Pseudo::Call | Pseudo::Leave) => self.hint_abi_args(function, by, is_killed),
+                Op::Pseudo(Pseudo::Copy) => self.hint_copied(inst, is_killed),
                 Op::Pseudo(Pseudo::Unpack) => {
                     let source = inst.uses().find(|v| is_local(v) && self.by_value[v.index()].is_none());
                     let all_passed = inst.results.iter().all(|r| self.param(*r).is_some());
@@ -163,6 +171,29 @@ impl Hints {
                 self.by_value[u.value.index()] = Some(hint);
             }
             offset += u.part.map_or(words, |p| p.count);
+        }
+    }
+
+    /// The arguments of a call that die there, and results of the function, want their registers.
+    fn hint_abi_args(&mut self, function: &Function, by: Inst, is_killed: impl Fn(&Value) -> bool) {
+        let Some(fixed) = function.fixed.get(&by) else { return };
+        for (arg, register) in function.insts[by].args.iter().zip(&fixed.args) {
+            if let Arg::Use(Use { value, part: None, .. }) = arg
+                && is_killed(value)
+            {
+                self.by_value[value.index()] = Some(Hint::Abi(*register));
+            }
+        }
+    }
+
+    /// A value whose last copy wants a register of the convention wants it, too.
+    fn hint_copied(&mut self, inst: &InstData, is_killed: impl Fn(&Value) -> bool) {
+        let (Some(copy), Some(Arg::Use(source))) = (inst.results.first(), inst.args.first()) else { return };
+        let Some(Hint::Abi(register)) = self.by_value[copy.index()] else { return };
+        let first = register.checked_sub(source.part.map_or(0, |part| part.first));
+        let hint = &mut self.by_value[source.value.index()];
+        if is_killed(&source.value) && hint.is_none() {
+            *hint = first.map(Hint::Abi);
         }
     }
 
@@ -206,7 +237,7 @@ impl Hints {
             match self.by_value[param.index()]? {
                 Hint::Packed { whole, offset, reserves } => return reserves.then_some((whole, offset)),
                 Hint::Param { param: next, .. } => param = next,
-                Hint::Unpacked { .. } => return None,
+                Hint::Unpacked { .. } | Hint::Abi(_) => return None,
             }
         }
         None
@@ -216,7 +247,7 @@ impl Hints {
     pub fn param(&self, value: Value) -> Option<Value> {
         match self.by_value[value.index()]? {
             Hint::Param { param, .. } => Some(param),
-            Hint::Packed { .. } | Hint::Unpacked { .. } => None,
+            Hint::Packed { .. } | Hint::Unpacked { .. } | Hint::Abi(_) => None,
         }
     }
 }
@@ -361,15 +392,14 @@ impl Allocator<'_> {
         }
     }
 
-    /// The registers that are not free for the whole live range of a value: routines clobber them, or the next values of
-    /// loops' parameters want them.
-    pub(super) fn contended_regs(&self, value: Value) -> RegSet {
+    /// The registers that are not free for the whole live range of a value: calls clobber them, or the next values of
+    /// loops' parameters want them. If that leaves none, calls in cold blocks don't count (`only_hot`).
+    pub(super) fn contended_regs(&self, value: Value, only_hot: bool) -> RegSet {
         let mut all = RegSet::default();
+        let clobbered = self.hints.clobbered.get(&value).copied().unwrap_or_default();
+        all.add(if only_hot { clobbered.hot } else { clobbered.all });
         if self.function.values[value].file != File::R {
             return all;
-        }
-        if self.hints.across_routines.contains(value) {
-            all.add(self.hints.clobbered);
         }
         let here = self.rpo_index[self.block.index()];
         let (death_block, death) = self.hints.death[value.index()];
@@ -412,6 +442,11 @@ impl Allocator<'_> {
                 }
             }
             Hint::Unpacked { by } => self.reg_of_params(by).and_then(|reg| fits(self, reg)),
+            Hint::Abi(reg) => {
+                let words = self.function.values[value].words;
+                let clobbered = self.hints.clobbered.get(&value).copied().unwrap_or_default();
+                fits(self, reg).filter(|_| !clobbered.all.meets(RegSet::of(reg, words.into())))
+            }
         }
     }
 
@@ -467,10 +502,40 @@ impl Allocator<'_> {
                 Hint::Param { param, .. } => (param, skipped),
                 Hint::Packed { whole, offset, .. } => (whole, skipped.checked_add(offset)?),
                 Hint::Unpacked { .. } => return None,
+                Hint::Abi(reg) => return reg.checked_add(skipped),
             };
         }
         None
     }
+}
+
+/// The registers that calls clobber within the live range of each general value and predicate that lives across any.
+fn clobbered(function: &Function, (cfg, live): (&Cfg, &Liveness)) -> FxHashMap<Value, Clobbered> {
+    let mut all: FxHashMap<Value, Clobbered> = FxHashMap::default();
+    for &block in &cfg.order {
+        let data = &function.blocks[block];
+        let Some(first) = data.insts.iter().position(|inst| is_call(function, *inst)) else { continue };
+        let mut live_now: FxHashSet<Value> =
+            live.live_out[block.index()].iter().chain(data.end.uses()).collect();
+        for inst in data.insts[first..].iter().rev() {
+            function.insts[*inst].results.iter().for_each(|v| _ = live_now.remove(v));
+            if is_call(function, *inst) {
+                let (general, predicates) = calls::clobbered(function, *inst);
+                for value in &live_now {
+                    let registers = match function.values[*value].file {
+                        File::R => general,
+                        File::P => predicates,
+                        _ => continue,
+                    };
+                    let clobbered = all.entry(*value).or_default();
+                    clobbered.all.add(registers);
+                    clobbered.hot.add(if data.cold { RegSet::default() } else { registers });
+                }
+            }
+            function.insts[*inst].uses().for_each(|v| _ = live_now.insert(v));
+        }
+    }
+    all
 }
 
 /// The maximal register pressure of each loop by its header, in words of R.

@@ -265,6 +265,8 @@ struct Allocator<'a> {
     reserved: RegSet,
     /// How the function is called, if it is no kernel.
     own: Option<Convention>,
+    /// Where values were that had to move for the current call.
+    moved_for_call: Snapshot,
     /// The position of each block in reverse post-order.
     rpo_index: Vec<u32>,
     /// The current block, the position in it, and the uses in it.
@@ -343,6 +345,7 @@ impl<'a> Allocator<'a> {
             loop_pressure: None,
             reserved: calls::reserved(function),
             own: Convention::own(function),
+            moved_for_call: Snapshot::new(),
             rpo_index,
             block: Function::ENTRY,
             position: 0,

@@ -232,7 +232,9 @@ impl<'a> Lower<'_, 'a> {
         let asked = self.conventions.of(function);
         let signature = signature(asked, &function.returns, &function.params);
         let mut results = Vec::new();
-        let mut fixed = signature.convention.fixed();
+        let convention = signature.convention;
+        let convention = if self.preserves_none { convention.preserving_none() } else { convention };
+        let mut fixed = convention.fixed();
         if let Some(register) = signature.result_address {
             let value = self.kernel.code.value(File::R, 1);
             self.result_address = Some(value);
@@ -429,8 +431,8 @@ impl<'a> Lower<'_, 'a> {
         let rest = variadic_bytes(self.module, params, args);
         signature.stack = signature.stack.saturating_add(rest).min(abi::MOST_STACK);
         let callee_symbol = callee.symbol.map(|symbol| self.data.aliased(symbol));
-        let convention = match callee_symbol.and_then(|symbol| self.written.get(&symbol)) {
-            Some(registers) => signature.convention.leaving(*registers),
+        let convention = match callee_symbol.and_then(|symbol| self.clobbers.get(&symbol)) {
+            Some(clobbers) => signature.convention.clobbering(*clobbers),
             None => signature.convention,
         };
         let mut fixed = convention.fixed();
