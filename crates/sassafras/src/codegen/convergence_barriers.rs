@@ -31,6 +31,7 @@ use ori::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::{M, Op as Name};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
@@ -41,16 +42,152 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         remove_collective(function, block);
     }
     let breaks = break_regions(function, &cfg, &divergence);
-    let regions = divergence.regions.iter().copied().chain(breaks).collect();
+    let mut regions: Vec<_> = divergence.regions.iter().copied().chain(breaks).collect();
+    let of_iterations = iteration_regions(function, &cfg, &divergence, &regions);
+    regions.extend(of_iterations.iter().map(|i| (i.from, i.to)));
     let mut regions = without_shared_joins(function, &cfg, regions, &context.tuning);
     // Inner regions first: the landing block of an inner region is inside the outer one. A region is inside
     // another if the other's `from` dominates its own; in reverse post-order the inner one comes later.
     regions.sort_by_key(|(from, _)| std::cmp::Reverse(cfg.rpo_index(*from)));
     let mut ends = RegionEnds::new(&cfg, &regions);
+    let mut left: Vec<(Block, usize, Value)> = Vec::new();
     for (from, to) in regions {
-        insert_region(function, &mut ends, from, to);
+        let iteration = of_iterations.iter().find(|i| (i.from, i.to) == (from, to));
+        let is_left = iteration.is_some_and(|i| !i.breaks.is_empty());
+        let barrier = insert_region(
+            function,
+            &mut ends,
+            (from, to),
+            is_left && context.machine.has_reliable_barriers(),
+        );
+        let breaks = iteration.into_iter().flat_map(|i| &i.breaks);
+        left.extend(breaks.map(|(block, edge)| (*block, *edge, barrier)));
+    }
+    left.sort_by_key(|(block, edge, _)| (*block, *edge));
+    for breaks in left.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        insert_breaks(function, breaks, context.machine.has_reliable_barriers());
     }
     Ok(Change::ControlFlow)
+}
+
+/// Where the threads of a loop meet that go on to its next iteration.
+struct IterationRegion {
+    from: Block,
+    to: Block,
+    /// The edges on which threads leave the loop from inside the region: the block, and which of its edges.
+    breaks: Vec<(Block, usize)>,
+}
+
+/// In a loop with a way out in a branch, this branch and those before it have no post-dominator inside. The threads that
+/// go on meet all the same before the next iteration: without that, each path through an iteration doubles the groups of
+/// threads, and the rest of the loop runs for each. Those that leave it leave the barrier with `BREAK`.
+///
+/// ```text
+/// head:  branch p1, a, b          head:  b1 = BSSY land; branch p1, a, b
+/// a:     …; jump latch            a:     …; jump land
+/// b:     branch p2, latch, out    b:     branch p2, land, leave
+///                           ==>   land:  BSYNC b1; jump latch
+///                                 leave: BREAK b1; jump out
+/// ```
+fn iteration_regions(
+    function: &Function,
+    cfg: &Cfg,
+    divergence: &Divergence,
+    others: &[(Block, Block)],
+) -> Vec<IterationRegion> {
+    /// Bounds the time: the search is quadratic in the blocks of a loop.
+    const MOST_BLOCKS: usize = 64;
+    /// Half the barriers of the machine: a copy of one that is spilled would not know who has left it.
+    const MOST_BARRIERS: usize = 8;
+    let loops = LoopForest::new(cfg);
+    let mut regions: Vec<IterationRegion> = Vec::new();
+    for (index, l) in loops.iter().filter(|(_, l)| l.blocks.len() <= MOST_BLOCKS && !l.exits.is_empty()) {
+        let own = l.blocks.iter().filter(|b| loops.innermost(**b) == Some(index));
+        regions.extend(own.filter_map(|b| iteration_region(function, cfg, divergence, (l, *b))));
+    }
+    let all: Vec<_> = others.iter().copied().chain(regions.iter().map(|i| (i.from, i.to))).collect();
+    let is_in = |block: Block, (from, to): (Block, Block)| {
+        cfg.dominates(from, block) && !(cfg.dominates(from, to) && cfg.dominates(to, block))
+    };
+    let overlap = |i: &IterationRegion| {
+        all.iter().filter(|other| is_in(i.from, **other) || is_in(other.0, (i.from, i.to))).count()
+    };
+    regions.retain(|i| overlap(i) <= MOST_BARRIERS);
+    regions
+}
+
+fn iteration_region(
+    function: &Function,
+    cfg: &Cfg,
+    divergence: &Divergence,
+    (l, from): (&Loop, Block),
+) -> Option<IterationRegion> {
+    let is_inside = |b: &Block| l.blocks.contains(b);
+    let Terminator::Branch { predicate, uniform: false, .. } = function.blocks[from].end else { return None };
+    let sides = &cfg.succs[from.index()];
+    let stays = sides.len() == 2 && sides.iter().all(|b| is_inside(b) && *b != l.header);
+    let known = || ori::divergence::region(function, cfg, from).is_some_and(|(_, to)| is_inside(&to));
+    if !stays || !divergence.varies(predicate) || known() {
+        return None;
+    }
+    // The blocks up to `to`; `None` if the next iteration is reached without it.
+    let region = |to: Block| {
+        let (mut blocks, mut work) = (vec![from], sides.to_vec());
+        while let Some(block) = work.pop() {
+            match block {
+                _ if block == to => continue,
+                _ if block == l.header => return None,
+                _ if !is_inside(&block) || blocks.contains(&block) => continue,
+                _ => blocks.push(block),
+            }
+            work.extend(&cfg.succs[block.index()]);
+        }
+        Some(blocks)
+    };
+    let mut after: Vec<Block> = l.blocks.iter().copied().filter(|b| *b != from && *b != l.header).collect();
+    after.sort_by_key(|b| cfg.rpo_index(*b));
+    let is_reached = |to: &Block| cfg.dominates(from, *to);
+    let mut ends = after.into_iter().filter(is_reached).chain([l.header]);
+    let (to, blocks) = ends.find_map(|to| Some((to, region(to)?)))?;
+    // A thread that waits at the barrier takes part in nothing that others of the region may wait for.
+    let is_private = |inst: &Inst| {
+        let data = &function.insts[*inst];
+        effects::is_of_one_thread(data) && !data.results.iter().any(|r| function.awaited.contains(r))
+    };
+    let is_plain = |b: &Block| {
+        let data = &function.blocks[*b];
+        cfg.dominates(from, *b)
+            && (*b == from || data.insts.iter().all(is_private))
+            && !matches!(data.end, Terminator::Return)
+    };
+    if !blocks.iter().all(is_plain) {
+        return None;
+    }
+    let leaves = |edge: &Edge| !is_inside(&edge.to) && !only_exits(function, edge.to);
+    let of_block = |b: &Block| {
+        let edges = function.blocks[*b].end.edges().into_iter().enumerate().filter(|(_, edge)| leaves(edge));
+        edges.map(|(index, _)| (*b, index)).collect::<Vec<_>>()
+    };
+    Some(IterationRegion { from, to, breaks: blocks.iter().flat_map(of_block).collect() })
+}
+
+/// Puts `BREAK` of some barriers on an edge.
+fn insert_breaks(function: &mut Function, breaks: &[(Block, usize, Value)], is_reliable: bool) {
+    let Some(&(block, index, _)) = breaks.first() else { return };
+    let middle = function.block();
+    for (.., barrier) in breaks {
+        let leave = InstData::new(Op::Machine(Name::BREAK), &[], &[(*barrier).into()]);
+        function.append(middle, InstData { modifiers: reliable(is_reliable), ..leave });
+    }
+    let mut edges = function.blocks[block].end.edges_mut();
+    let onward = std::mem::replace(&mut *edges[index], Edge::to(middle));
+    drop(edges);
+    function.blocks[middle].end = Terminator::Jump(onward);
+}
+
+/// The modifiers of the instructions of a barrier that some threads leave: later machines tell these from others.
+fn reliable(is_reliable: bool) -> SmallVec<[M; 4]> {
+    is_reliable.then_some(M::RELIABLE).into_iter().collect()
 }
 
 /// Loops that threads leave either to exit or to a block that does more. No block post-dominates such a loop, but every
@@ -288,8 +425,13 @@ fn forward_operands(function: &mut Function, before: &[Inst], reader: Option<Ins
     copies
 }
 
-/// Puts `BSSY` at the end of `from` and `BSYNC` into a landing block before `to`.
-fn insert_region(function: &mut Function, ends: &mut RegionEnds, from: Block, to: Block) {
+/// Puts `BSSY` at the end of `from` and `BSYNC` into a landing block before `to`. Returns the barrier.
+fn insert_region(
+    function: &mut Function,
+    ends: &mut RegionEnds,
+    (from, to): (Block, Block),
+    is_reliable: bool,
+) -> Value {
     let landing = function.block();
     let shapes: Vec<_> = function.blocks[to].params.iter().map(|p| function.values[*p]).collect();
     let params: Vec<_> = shapes.into_iter().map(|d| function.value(d.file, d.words)).collect();
@@ -302,9 +444,10 @@ fn insert_region(function: &mut Function, ends: &mut RegionEnds, from: Block, to
     }
     let barrier = function.value(File::B, 1);
     let enter = InstData::new(Op::Machine(Name::BSSY), &[barrier], &[Arg::Target(landing)]);
-    function.append(from, enter);
+    function.append(from, InstData { modifiers: reliable(is_reliable), ..enter });
     let wait = InstData::new(Op::Machine(Name::BSYNC), &[], &[barrier.into()]);
-    function.append(landing, wait);
+    function.append(landing, InstData { modifiers: reliable(is_reliable), ..wait });
     function.blocks[landing].params = params.clone();
     function.blocks[landing].end = Terminator::Jump(Edge { to, args: params });
+    barrier
 }

@@ -157,15 +157,15 @@ impl Prepass<'_> {
         for _ in 0..context.tuning.sched_goals.max(1) {
             let (times, is_narrowed) = self.schedule(function, Some((registers, needed)), context);
             let estimate = Estimate::new(&times, &weights, occupancy.warps_of_partition(registers));
-            let is_better = |other: &(Estimate, u32, Order)| {
-                estimate.is_better(&other.0, context.tuning.sched_goal_least_gain)
-            };
-            let found = best.as_ref().is_none_or(is_better);
-            if found {
+            let least_gain = context.tuning.sched_goal_least_gain;
+            if best.as_ref().is_none_or(|(other, ..)| estimate.is_better(other, least_gain)) {
                 best = Some((estimate, registers, order_of(function, self.cfg)));
             }
             let next = occupancy.step(registers + 1).min(context.registers);
-            if !found || !is_narrowed || estimate.is_hidden() || next <= registers {
+            let warps = occupancy.warps_of_partition(next);
+            let least = Estimate::without_stalls(&times, &weights, warps);
+            let may_gain = best.as_ref().is_none_or(|(best, ..)| least.is_better(best, least_gain));
+            if !is_narrowed || !may_gain || next <= registers {
                 break;
             }
             registers = next;

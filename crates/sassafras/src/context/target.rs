@@ -70,6 +70,11 @@ impl TargetMachine {
         if self.has_ldcu { sass::Op::LDCU } else { sass::Op::ULDC }
     }
 
+    /// Do convergence barriers that threads leave by `BREAK` take `RELIABLE`?
+    pub fn has_reliable_barriers(&self) -> bool {
+        self.sm >= 100
+    }
+
     pub fn of(target: ptx::Target) -> Option<&'static TargetMachine> {
         MACHINES.iter().find(|machine| machine.sm == target.sm())
     }

@@ -232,7 +232,7 @@ tuning! {
     /// How many register goals are tried for a schedule, one occupancy after the other.
     sched_goals = 4, "goals", "judgment: bounds the time";
     /// The least percentage by which a goal of fewer warps must take less time.
-    sched_goal_least_gain = 10, "percent", "judgment: warps hide more than a schedule knows of, such as waits for each other";
+    sched_goal_least_gain = 5, "percent", "judgment: warps hide more than a schedule knows of, such as waits for each other";
     /// How long a word of each thread of a warp keeps the memory of an SM's partition busy.
     sched_memory_interval = 8, "cycles", "an H200: all SMs read 69 bytes a cycle each from L2, l2.read.chip of tests/microbench";
     /// The expected latency of global, local and texture memory.

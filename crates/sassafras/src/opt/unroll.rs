@@ -83,7 +83,12 @@ fn plans(function: &Function, context: &mut Context) -> Vec<(Candidate, Plan)> {
         let plan = policy::plan(function, tuning, &c, count)?;
         Some((c, plan))
     });
-    planned.collect()
+    let mut planned: Vec<_> = planned.collect();
+    if planned.iter().any(|(_, plan)| matches!(plan, Plan::Runtime { .. })) {
+        let divergence = context.analyses.divergence(function);
+        planned.iter_mut().for_each(|(c, _)| c.diverges = divergence.varies(c.predicate));
+    }
+    planned
 }
 
 /// A loop whose latch ends in a branch back to its header or out.
@@ -112,6 +117,8 @@ struct Candidate {
     bytes: u32,
     /// The values of the loop that are used after it.
     outs: Vec<Value>,
+    /// Do threads of a warp leave the loop in different iterations?
+    diverges: bool,
 }
 
 impl Candidate {
@@ -154,6 +161,7 @@ impl Candidate {
             body: 0,
             bytes: 0,
             outs: Vec::new(),
+            diverges: false,
         };
         candidate.find_slice(function, definitions, tuning.unroll_max_slice as usize)?;
         let others = insts().filter(|i| !candidate.slice.contains(i));
@@ -321,14 +329,27 @@ impl Landings {
 }
 
 /// `factor` iterations at a time while the loop runs on after each of them but the last; then, where iterations overlap
-/// loads, half as many once; then the original loop. All of them leave to the landing block.
+/// loads, half as many once; then the original loop. All of them leave to the landing block, at once or, if the threads of
+/// a warp leave in different iterations, through the [`Stage`]s that follow.
 fn unroll_by_factor(function: &mut Function, candidate: &Candidate, factor: u32, landings: &mut Landings) {
     let landing = landing(function, candidate, landings);
+    let half = factor / 2;
+    let has_half = half > 1 && candidate.bytes > 0;
+    let remainder = match candidate.diverges {
+        true => Stage::meeting(function, candidate, landing),
+        false => Stage { block: candidate.block, landing, more: None },
+    };
+    let second = match (has_half, candidate.diverges) {
+        (true, true) => Stage::meeting(function, candidate, landing),
+        (true, false) => Stage { block: block_with_params(function, candidate), landing, more: None },
+        _ => remainder.clone(),
+    };
     let guard = block_with_params(function, candidate);
     let main = block_with_params(function, candidate);
     let first = function.blocks[guard].params.clone();
     let (tests, distance) = first_tests(function, candidate, guard, (&first, false), factor);
-    branch_if_all(function, (guard, main), tests, first, candidate.block);
+    let skip = if candidate.diverges { second.skip_to(function, candidate, &first) } else { candidate.block };
+    branch_if_all(function, (guard, main), tests, first, skip);
     let (renamed, next) = clone_iterations(function, candidate, main, factor);
     let rest = function.block();
     let again = match (Counter::find(function, candidate), distance) {
@@ -342,23 +363,143 @@ fn unroll_by_factor(function: &mut Function, candidate: &Candidate, factor: u32,
         }
     };
     branch_if_all(function, (main, main), again, next.clone(), rest);
-    let half = factor / 2;
-    let remainder = match half > 1 && candidate.bytes > 0 {
-        true => {
-            let guard = block_with_params(function, candidate);
-            let twice = block_with_params(function, candidate);
-            let first = function.blocks[guard].params.clone();
-            let (tests, _) = first_tests(function, candidate, guard, (&first, true), half);
-            branch_if_all(function, (guard, twice), tests, first, candidate.block);
-            let (renamed, next) = clone_iterations(function, candidate, twice, half);
-            leave_or_go_on(function, candidate, (twice, candidate.block, landing), &renamed, next);
-            guard
-        }
-        false => candidate.block,
-    };
-    leave_or_go_on(function, candidate, (rest, remainder, landing), &renamed, next);
+    second.enter(function, candidate, rest, &renamed, next);
+    if has_half {
+        let twice = block_with_params(function, candidate);
+        let params = second.params(function, candidate);
+        // Threads that have skipped the unrolled loop have not tested whether they go on.
+        let goes_on = second.more.is_none();
+        let (mut tests, _) = first_tests(function, candidate, second.block, (&params, goes_on), half);
+        tests.extend(second.more.map(|more| test(candidate, more)));
+        let other = match second.more {
+            Some(_) => second.pass_on(function, &remainder),
+            None => candidate.block,
+        };
+        branch_if_all(function, (second.block, twice), tests, params, other);
+        let (renamed, next) = clone_iterations(function, candidate, twice, half);
+        remainder.enter(function, candidate, twice, &renamed, next);
+    }
+    if let Some(more) = remainder.more {
+        let yes = Edge { to: candidate.block, args: remainder.params(function, candidate) };
+        let no = Edge { to: landing, args: remainder.outs(function, candidate) };
+        function.blocks[remainder.block].end =
+            Terminator::Branch { predicate: more, negated: candidate.negated, uniform: false, yes, no };
+    }
     redirect_entering(function, candidate, landings, guard);
     function.rolled.extend([candidate.block, main]);
+}
+
+/// What follows cloned iterations: the loop, or a guard of more cloned iterations.
+///
+/// Where threads diverge, all of them meet there, whether they have more iterations to run or not: at a common
+/// post-dominator of what is before it they reconverge, and run the next iterations together.
+///
+/// ```text
+/// guard: branch p1, main, s          stage(v1: count, v2: sum, p2: more):
+/// main:  …; branch p3, main, rest      branch p2, loop(v1, v2), landing(v2)
+/// rest:  jump stage(v3, v4, p4)
+/// s:     jump stage(v5, v6, true)
+/// ```
+#[derive(Clone)]
+struct Stage {
+    block: Block,
+    landing: Block,
+    /// The exit test after the last iteration, if threads diverge. The block has parameters for those of the loop, for
+    /// its results that are not among these, and for this one.
+    more: Option<Value>,
+}
+
+impl Stage {
+    /// A new block where all threads meet.
+    fn meeting(function: &mut Function, candidate: &Candidate, landing: Block) -> Stage {
+        let block = block_with_params(function, candidate);
+        for out in other_outs(candidate) {
+            let shape = function.values[out];
+            let param = function.value(shape.file, shape.words);
+            function.blocks[block].params.push(param);
+        }
+        let more = function.value(File::P, 1);
+        function.blocks[block].params.push(more);
+        Stage { block, landing, more: Some(more) }
+    }
+
+    /// Its parameters that are the loop's.
+    fn params(&self, function: &Function, candidate: &Candidate) -> Vec<Value> {
+        function.blocks[self.block].params[..candidate.next.len()].to_vec()
+    }
+
+    /// The results of the loop.
+    fn outs(&self, function: &Function, candidate: &Candidate) -> Vec<Value> {
+        let params = &function.blocks[self.block].params;
+        let mut others = params[candidate.next.len()..].iter();
+        let next = |out| candidate.next.iter().position(|next| next == out);
+        let outs = candidate.outs.iter().map(|out| match next(out) {
+            Some(index) => Some(params[index]),
+            None => others.next().copied(),
+        });
+        outs.flatten().collect()
+    }
+
+    /// A new block that goes there before any iteration.
+    fn skip_to(&self, function: &mut Function, candidate: &Candidate, params: &[Value]) -> Block {
+        let block = function.block();
+        let mut args = params.to_vec();
+        for out in other_outs(candidate) {
+            let shape = function.values[out];
+            let undefined = function.value(shape.file, shape.words);
+            function.append(block, InstData::new(Op::Pseudo(Pseudo::Undef), &[undefined], &[]));
+            args.push(undefined);
+        }
+        let more = function.value(File::P, 1);
+        let table = if candidate.negated { 0 } else { 0x80 };
+        let operands = [[Arg::True(true); 4].as_slice(), &[Arg::Imm(table), Arg::Imm(0)]].concat();
+        append(function, block, (sass::Op::PLOP3, &[M::LUT]), more, &operands);
+        args.push(more);
+        function.blocks[block].end = Terminator::Jump(Edge { to: self.block, args });
+        block
+    }
+
+    /// A new block that goes from this stage to another one.
+    fn pass_on(&self, function: &mut Function, to: &Stage) -> Block {
+        let block = function.block();
+        let args = function.blocks[self.block].params.clone();
+        function.blocks[block].end = Terminator::Jump(Edge { to: to.block, args });
+        block
+    }
+
+    /// Ends a block after cloned iterations: it goes there, or to the landing. The exit test of the last iteration is
+    /// computed there: an unrolled loop does not depend on it.
+    fn enter(
+        &self,
+        function: &mut Function,
+        candidate: &Candidate,
+        from: Block,
+        renamed: &FxHashMap<Value, Value>,
+        next: Vec<Value>,
+    ) {
+        let name = |value: &Value| renamed.get(value).copied().unwrap_or(*value);
+        let params: Vec<Value> = function.blocks[candidate.block].params.iter().map(name).collect();
+        let (tested, _) = clone_insts(function, candidate, &candidate.slice, from, &params);
+        let predicate = tested.get(&candidate.predicate).copied().unwrap_or(candidate.predicate);
+        function.blocks[from].end_at = function.blocks[candidate.block].end_at;
+        function.blocks[from].end = match self.more {
+            Some(_) => {
+                let others = other_outs(candidate).map(|out| name(&out));
+                let args = next.into_iter().chain(others).chain([predicate]).collect();
+                Terminator::Jump(Edge { to: self.block, args })
+            }
+            None => {
+                let yes = Edge { to: self.block, args: next };
+                let no = Edge { to: self.landing, args: candidate.outs.iter().map(name).collect() };
+                Terminator::Branch { predicate, negated: candidate.negated, uniform: false, yes, no }
+            }
+        };
+    }
+}
+
+/// The results of a loop that are no arguments of its back edge.
+fn other_outs(candidate: &Candidate) -> impl Iterator<Item = Value> + '_ {
+    candidate.outs.iter().copied().filter(|out| !candidate.next.contains(out))
 }
 
 /// A new block behind the exit of a loop, with parameters for the values of the loop that are used after it.
@@ -403,32 +544,12 @@ fn first_tests(
 
 /// The exit test of a cloned iteration: is the back edge taken after it?
 fn last_test(candidate: &Candidate, renamed: &FxHashMap<Value, Value>) -> Arg {
-    let predicate = renamed.get(&candidate.predicate).copied().unwrap_or(candidate.predicate);
-    if candidate.negated { Arg::not(predicate) } else { predicate.into() }
+    test(candidate, renamed.get(&candidate.predicate).copied().unwrap_or(candidate.predicate))
 }
 
-/// Ends a block after cloned iterations: to more of them, or to the landing. The exit test of the last iteration is
-/// computed there: an unrolled loop does not depend on it.
-fn leave_or_go_on(
-    function: &mut Function,
-    candidate: &Candidate,
-    (block, more, landing): (Block, Block, Block),
-    renamed: &FxHashMap<Value, Value>,
-    next: Vec<Value>,
-) {
-    let params: Vec<Value> = function.blocks[candidate.block]
-        .params
-        .iter()
-        .map(|p| renamed.get(p).copied().unwrap_or(*p))
-        .collect();
-    let (tested, _) = clone_insts(function, candidate, &candidate.slice, block, &params);
-    let name = |value: &Value| renamed.get(value).copied().unwrap_or(*value);
-    let yes = Edge { to: more, args: next };
-    let no = Edge { to: landing, args: candidate.outs.iter().map(name).collect() };
-    let predicate = tested.get(&candidate.predicate).copied().unwrap_or(candidate.predicate);
-    let negated = candidate.negated;
-    function.blocks[block].end_at = function.blocks[candidate.block].end_at;
-    function.blocks[block].end = Terminator::Branch { predicate, negated, uniform: false, yes, no };
+/// Is the back edge taken, by the value of the loop's predicate?
+fn test(candidate: &Candidate, predicate: Value) -> Arg {
+    if candidate.negated { Arg::not(predicate) } else { predicate.into() }
 }
 
 /// A new block with parameters like the loop's.

@@ -1,13 +1,20 @@
 //! The estimated throughput of a schedule: how long a partition of an SM takes for one warp's code while its other warps
-//! fill the stalls (Little's law; the bounds of Volkov, "Understanding Latency Hiding on GPUs", 2016).
+//! fill the stalls.
 //!
 //! ```text
-//! time = sum over blocks of  weight * max(issue, latency / warps)
+//! time = sum over blocks of  weight * (issue + latency / warps)
 //! ```
 //!
 //! `issue` is what the block's instructions take of the busiest pipe, `latency` the cycles of the schedule with its stalls,
 //! `warps` what is resident in a partition. A schedule of few registers has many warps and, where it can't overlap loads,
-//! much latency; what is better depends on both. Linear in the code.
+//! much latency; what is better depends on both.
+//!
+//! Warps that take turns in a closed network with a think time need at least `max(issue, (issue + latency) / warps)` each
+//! (Little's law; Volkov, "Understanding Latency Hiding on GPUs", 2016), if they never stall at the same time, and at
+//! most the sum above, if they queue as much as they can (Lazowska et al., "Quantitative System Performance", 1984,
+//! chapter 5). Warps of one block run in step, between barriers and since their start, so that an H200 is near the sum:
+//! of 50 kernels whose time changes by more than 3 percent between 32 and 64 registers, the sum has the better one for
+//! 84 percent, the maximum for 42. Linear in the code.
 
 use super::dep_graph::DepGraph;
 use crate::context::Context;
@@ -53,38 +60,39 @@ impl BlockTime {
     }
 }
 
-/// The time of a function for each warp.
+/// The time of a function for each warp, in 1024ths of a cycle.
 #[derive(Clone, Copy)]
-pub struct Estimate {
-    /// In 1024ths of a cycle.
-    time: u64,
-    /// Without latency.
-    issue: u64,
-}
+pub struct Estimate(u64);
 
 impl Estimate {
     const UNIT: u64 = 1024;
 
     pub fn new(times: &[BlockTime], weights: &[u64], warps: u32) -> Estimate {
-        let mut estimate = Estimate { time: 0, issue: 0 };
-        for block in times {
-            let weight = weights[block.block.index()];
+        Estimate::with(times, weights, warps, |block| block.latency)
+    }
+
+    /// The time of a schedule without stalls.
+    pub fn without_stalls(times: &[BlockTime], weights: &[u64], warps: u32) -> Estimate {
+        Estimate::with(times, weights, warps, BlockTime::issue)
+    }
+
+    fn with(
+        times: &[BlockTime],
+        weights: &[u64],
+        warps: u32,
+        latency: impl Fn(&BlockTime) -> u64,
+    ) -> Estimate {
+        let time = |block: &BlockTime| {
             let issue = Estimate::UNIT.saturating_mul(block.issue());
-            let latency = Estimate::UNIT.saturating_mul(block.latency) / u64::from(warps.max(1));
-            estimate.time = estimate.time.saturating_add(weight.saturating_mul(issue.max(latency)));
-            estimate.issue = estimate.issue.saturating_add(weight.saturating_mul(issue));
-        }
-        estimate
+            let latency = Estimate::UNIT.saturating_mul(latency(block)) / u64::from(warps.max(1));
+            weights[block.block.index()].saturating_mul(issue.saturating_add(latency))
+        };
+        Estimate(times.iter().map(time).fold(0, u64::saturating_add))
     }
 
     /// Is it less than another by so many percent?
     pub fn is_better(&self, other: &Estimate, percent: u32) -> bool {
-        self.time.saturating_mul((100 + percent).into()) < other.time.saturating_mul(100)
-    }
-
-    /// Do the warps hide all latency?
-    pub fn is_hidden(&self) -> bool {
-        self.time <= self.issue
+        self.0.saturating_mul((100 + percent).into()) < other.0.saturating_mul(100)
     }
 }
 
