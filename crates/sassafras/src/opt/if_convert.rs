@@ -14,13 +14,15 @@
 //!
 //! One run converts innermost branches. After `simplify` has merged the blocks of an inner branch, the outer one is a
 //! hammock, so the pipeline repeats both. An existing guard is combined with the branch's predicate. Two branches with
-//! a common exit become one (`if_convert/short_circuit.rs`). Postcondition: no convertible branch is within the cost
-//! limit (`if_convert_max_cost`). Cost: linear.
+//! a common exit become one (`if_convert/short_circuit.rs`). A side that is hardly ever taken (`analysis/likelihood.rs`)
+//! stays a side unless it is very short. Postcondition: no convertible branch is within the cost limit
+//! (`if_convert_max_cost`). Cost: linear.
 
 mod short_circuit;
 
 use crate::analysis::effects;
 use crate::analysis::forwarding::forwarded;
+use crate::analysis::likelihood;
 use crate::context::{Context, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::{Arg, Block, Change, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value};
@@ -104,6 +106,11 @@ impl Hammock {
             (count + inner_guards(function, *b).len()) as u32
         };
         let counts = self.sides.map(|side| side.as_ref().map_or(0, count));
+        // What hardly ever runs is no work for all.
+        let is_rare = |at: usize| likelihood::is_rare(function, self.block, &self.predicate, at == 0);
+        if (0..2).any(|at| counts[at] > tuning.if_convert_max_rare_side && is_rare(at)) {
+            return false;
+        }
         let has = |side: Option<Block>, is: fn(&InstData) -> bool| {
             side.is_some_and(|b| function.blocks[b].insts.iter().any(|i| is(&function.insts[*i])))
         };
