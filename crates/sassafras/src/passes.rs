@@ -318,7 +318,7 @@ const PIPELINE: &[Step] = &[
     Once(ori(
         "mem-vectorize",
         1,
-        "neighbouring accesses of shared and local memory become one",
+        "neighbouring accesses of shared, local and constant memory become one",
         mem_vectorize::run,
     )),
     IfChanged(&[SIMPLIFY, DCE]),

@@ -6,5 +6,6 @@ pub mod convergent_loops;
 pub mod effects;
 pub mod forwarding;
 pub mod known_bits;
+pub mod likelihood;
 pub mod memory_dependence;
 pub mod relations;

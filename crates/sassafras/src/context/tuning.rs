@@ -113,6 +113,10 @@ tuning! {
     float_bound_depth = 6, "definitions", "judgment: bounds the time of a query, which branches at every operand";
     /// The cost of both sides of a branch up to which it becomes selects, selects included.
     if_convert_max_cost = 16, "instructions", "judgment: not measured";
+    /// The cost of an operation of the units for conversions and functions, or in double precision.
+    if_convert_slow_cost = 4, "instructions", "H200: 8 cycles of the first unit against 2 of the ALU; doubles take 2 to 64, by target";
+    /// The same for a side that is hardly ever taken: what the branch itself takes.
+    if_convert_max_rare_side = 4, "instructions", "ptxas 13.0.88 keeps the branch around the special values of powf (12)";
     /// The longest side of a branch with stores or loads of shared memory that becomes guarded instructions.
     if_convert_max_guarded_side = 8, "instructions", "ptxas 13.0.88 for divergent branches";
     /// The same with loads of global and local memory.

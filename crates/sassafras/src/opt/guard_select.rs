@@ -14,13 +14,18 @@
 //! v4:R = SEL v3, v2, v0
 //! ```
 //!
+//! Sums with selects of a constant or nothing become guarded, too (`guard_select/counts.rs`).
+//!
 //! This saves one instruction if the select is the last use of the other value, because the result takes its register.
 //! The operation takes no longer than the select, but a guard reads its predicate 9 cycles later than an operand does
 //! (13 and 4 cycles after the comparison on sm_90). Other warps and the scheduler hide this latency; ptxas 13.0.88 does
 //! the same. Runs after the passes that recognize selects. Cost: linear in the instructions.
 
+mod counts;
+
 use crate::analysis::effects;
 use crate::context::{Context, PassResult};
+use counts::Count;
 use ori::entity::Entity;
 use ori::liveness::LiveSet;
 use ori::{Arg, Block, Change, Function, Guard, Inst, InstData, Op, Use, Value};
@@ -29,7 +34,7 @@ use smallvec::smallvec;
 
 pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change> {
     let order: Vec<Block> = function.blocks.keys().collect();
-    let is_candidate = |i: &Inst| operands(&function.insts[*i]).is_some();
+    let is_candidate = |i: &Inst| function.insts[*i].op == Op::Machine(sass::Op::SEL);
     if !order.iter().any(|b| function.blocks[*b].insts.iter().any(is_candidate)) {
         return Ok(Change::Nothing);
     }
@@ -44,6 +49,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             function.insts[*inst].uses().for_each(|v| last_use[v.index()] = (block, at));
         }
         function.blocks[block].end.uses().for_each(|v| last_use[v.index()] = (block, usize::MAX));
+        // What stands before an instruction.
+        let mut before: Vec<(usize, Inst)> = Vec::new();
         for at in 0..insts.len() {
             let Some(inst) = insts[at] else { continue };
             let live_out = &live.live_out[block.index()];
@@ -55,10 +62,24 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
                 insts[from] = None;
                 function.insts[inst] = data;
                 changed = true;
+            } else if let Some(count) = Count::read(&selects, &insts, (block, at), &function.insts[inst])
+                && context.fuel.burn()
+            {
+                count.selects().for_each(|from| insts[from] = None);
+                before.extend(count.rewrite(function, inst).into_iter().map(|inst| (at, inst)));
+                changed = true;
             }
             function.insts[inst].results.iter().for_each(|r| defined_at[r.index()] = Some((block, at)));
         }
-        function.blocks[block].insts = insts.into_iter().flatten().collect();
+        let mut before = before.into_iter().peekable();
+        let all = &mut function.blocks[block].insts;
+        all.clear();
+        for (at, inst) in insts.into_iter().enumerate() {
+            all.extend(
+                std::iter::from_fn(|| before.next_if(|(place, _)| *place == at)).map(|(_, inst)| inst),
+            );
+            all.extend(inst);
+        }
     }
     Ok(Change::Instructions.when(changed))
 }

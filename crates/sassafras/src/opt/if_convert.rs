@@ -14,18 +14,20 @@
 //!
 //! One run converts innermost branches. After `simplify` has merged the blocks of an inner branch, the outer one is a
 //! hammock, so the pipeline repeats both. An existing guard is combined with the branch's predicate. Two branches with
-//! a common exit become one (`if_convert/short_circuit.rs`). Postcondition: no convertible branch is within the cost
-//! limit (`if_convert_max_cost`). Cost: linear.
+//! a common exit become one (`if_convert/short_circuit.rs`). A side that is hardly ever taken (`analysis/likelihood.rs`)
+//! stays a side unless it is very short. Postcondition: no convertible branch is within the cost limit
+//! (`if_convert_max_cost`). Cost: linear.
 
 mod short_circuit;
 
 use crate::analysis::effects;
 use crate::analysis::forwarding::forwarded;
+use crate::analysis::likelihood;
 use crate::context::{Context, PassResult, Tuning};
 use ori::entity::Entity;
 use ori::{Arg, Block, Change, Edge, File, Function, Guard, Inst, InstData, Op, Pseudo, Terminator, Value};
 use rustc_hash::FxHashSet;
-use sass::M;
+use sass::{Class, M};
 use short_circuit::BranchPair;
 use smallvec::{SmallVec, smallvec};
 
@@ -100,10 +102,15 @@ impl Hammock {
         let Some(selects) = self.selects(function) else { return false };
         let count = |b: &Block| {
             let insts = function.blocks[*b].insts.iter();
-            let count = insts.filter(|i| !is_free(&function.insts[**i])).count();
-            (count + inner_guards(function, *b).len()) as u32
+            let count: u32 = insts.map(|i| cost(&function.insts[*i], tuning)).sum();
+            count + inner_guards(function, *b).len() as u32
         };
         let counts = self.sides.map(|side| side.as_ref().map_or(0, count));
+        // What hardly ever runs is no work for all.
+        let is_rare = |at: usize| likelihood::is_rare(function, self.block, &self.predicate, at == 0);
+        if (0..2).any(|at| counts[at] > tuning.if_convert_max_rare_side && is_rare(at)) {
+            return false;
+        }
         let has = |side: Option<Block>, is: fn(&InstData) -> bool| {
             side.is_some_and(|b| function.blocks[b].insts.iter().any(|i| is(&function.insts[*i])))
         };
@@ -292,6 +299,16 @@ fn is_free(data: &InstData) -> bool {
         Op::Machine(op) => op == sass::Op::MOV && constant,
         Op::Generic(_) => false,
         Op::Pseudo(op) => matches!(op, Pseudo::Pack | Pseudo::Unpack | Pseudo::Copy | Pseudo::Undef),
+    }
+}
+
+/// What it takes where its results have no use, in instructions of the ALU. Loads are not computed in vain.
+fn cost(data: &InstData, tuning: &Tuning) -> u32 {
+    let Op::Machine(op) = data.op else { return u32::from(!is_free(data)) };
+    match sass::Form::of(op).first().map(|form| form.class) {
+        _ if is_free(data) => 0,
+        Some(Class::Xu | Class::Double | Class::Fp64) => tuning.if_convert_slow_cost,
+        _ => 1,
     }
 }
 

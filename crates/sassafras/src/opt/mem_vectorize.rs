@@ -1,11 +1,13 @@
-//! Memory access vectorization: merges adjacent loads or stores of shared and local memory, and removes unused words at
-//! the ends of vector loads.
+//! Memory access vectorization: merges adjacent loads or stores of shared and local memory and adjacent loads from a
+//! constant bank, and removes unused words at the ends of vector loads.
 //!
 //! ```text
 //! v1 = LDS v0, 0x0                       v5:R2 = LDS.64 v0, 0x0
 //! v2 = LDS v0, 0x4                  →    v1, v2 = Unpack v5
 //! STS v0, 0x10, v1                       v6:R2 = Pack v1, v2
 //! STS v0, 0x14, v2                       STS.64 v0, 0x10, v6
+//! v3 = LDC c[0x3][v0+0x0]                v7:R2 = LDC.64 c[0x3][v0+0x0]
+//! v4 = LDC c[0x3][v0+0x4]                v3, v4 = Unpack v7
 //! ```
 //!
 //! One walk over each block collects accesses with the same base, operation and guard. An operation that must keep its
@@ -13,7 +15,8 @@
 //! collection. A vector load is placed at its first member, a vector store at its last. The address must have the
 //! alignment that the machine requires (`analysis/alignment.rs`). Global memory is not vectorized, because hardly any
 //! base is known to be aligned; ptxas does not vectorize it either. Of guarded accesses only stores are merged, because
-//! merging loads would require merging else values.
+//! merging loads would require merging else values. Constants are loaded by eight bytes at most; a bank starts at a
+//! multiple of that, and what a fixed offset reads is left to operands of constant banks.
 //!
 //! Postcondition: no two mergeable plain accesses to an aligned pair are left. Cost: linear in the block; collections
 //! are bounded (`vectorize_open`, `vectorize_members`).
@@ -46,6 +49,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
 #[derive(Clone, PartialEq)]
 struct Key {
     op: Name,
+    /// The constant bank, if it is one.
+    bank: Option<u8>,
     base: Arg,
     guard: Option<(Value, bool)>,
 }
@@ -62,6 +67,9 @@ struct Candidate {
 impl Candidate {
     fn read(function: &Function, inst: Inst) -> Option<(Key, Candidate)> {
         let data = &function.insts[inst];
+        if let Some(constant) = Candidate::read_constant(data, inst) {
+            return Some(constant);
+        }
         let Op::Machine(op @ (Name::LDS | Name::STS | Name::LDL | Name::STL)) = data.op else { return None };
         let effects = Effects::of(data);
         let (Memory::Read(access) | Memory::Write(access)) = effects.memory else { return None };
@@ -73,7 +81,15 @@ impl Candidate {
             && data.results.len() == usize::from(is_load);
         let guard = data.guard.as_ref().map(|g| (g.predicate, g.negated));
         (has_form && !(is_load && guard.is_some()))
-            .then_some((Key { op, base, guard }, Candidate { inst, offset, bytes, effects }))
+            .then_some((Key { op, bank: None, base, guard }, Candidate { inst, offset, bytes, effects }))
+    }
+
+    fn read_constant(data: &InstData, inst: Inst) -> Option<(Key, Candidate)> {
+        let [Arg::Bank { bank, index: Some(index), offset }] = data.args[..] else { return None };
+        let is_word = data.op == Op::Machine(Name::LDC) && data.modifiers.is_empty() && data.guard.is_none();
+        let key = Key { op: Name::LDC, bank: Some(bank), base: index.into(), guard: None };
+        let effects = Effects::NONE;
+        is_word.then_some((key, Candidate { inst, offset: offset.into(), bytes: 4, effects }))
     }
 
     fn overlaps(&self, other: &Candidate) -> bool {
@@ -92,7 +108,7 @@ struct Group {
 
 impl Group {
     fn is_load(&self) -> bool {
-        matches!(self.key.op, Name::LDS | Name::LDL)
+        matches!(self.key.op, Name::LDS | Name::LDL | Name::LDC)
     }
 
     /// Must an operation stay behind one of its accesses?
@@ -125,7 +141,8 @@ impl Group {
         let mut all = Vec::new();
         let mut rest = &self.members[..];
         while let Some(first) = rest.first() {
-            let taken = [16, 8].into_iter().find_map(|bytes| {
+            let lengths: &[i64] = if self.key.op == Name::LDC { &[8] } else { &[16, 8] };
+            let taken = lengths.iter().find_map(|&bytes| {
                 let is_aligned = first.offset % bytes == 0 && 1i64 << zeros.min(4) >= bytes;
                 let count = is_aligned.then(|| run_of(rest, bytes)).flatten();
                 let three =
@@ -178,10 +195,10 @@ fn vectorize_block(
     let mut close = |group: Group| vectors.extend(group.vectors(alignment));
     for &inst in &function.blocks[block].insts {
         let effects = Effects::of(&function.insts[inst]);
-        if effects.is_free() {
+        let candidate = Candidate::read(function, inst);
+        if effects.is_free() && candidate.is_none() {
             continue;
         }
-        let candidate = Candidate::read(function, inst);
         let ends = |group: &Group| match &candidate {
             Some((key, own)) if group.key == *key => group.excludes(own, limit),
             _ => group.passed.len() >= limit || group.keeps(&effects),
@@ -243,7 +260,11 @@ fn emit_vector(
     let words = (vector.bytes / 4) as u8;
     let mut data = function.insts[inst].clone();
     data.modifiers = smallvec![if words == 4 { M::_128 } else { M::_64 }];
-    data.args[1] = Arg::Imm(vector.members[0].offset);
+    let first = vector.members[0].offset;
+    match &mut data.args[..] {
+        [Arg::Bank { offset, .. }] => *offset = first as i32,
+        args => args[1] = Arg::Imm(first),
+    }
     if data.results.is_empty() {
         let stored: Vec<Arg> = vector.members.iter().map(|m| function.insts[m.inst].args[2]).collect();
         data.args[2] = pack(function, stored, words, data.at, packed, out).into();

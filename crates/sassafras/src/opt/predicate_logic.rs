@@ -6,7 +6,7 @@
 //! 1. `predicate-reduce` expands each tree of a block to a truth table over at most [`LEAVES`] predicates and removes
 //!    those that the result does not depend on; `x > y | nan(x) & !nan(y) | x == y | nan(x) & nan(y)` has three.
 //! 2. `predicate-fold` folds the last `and`, `or` or `xor` of a tree into a comparison, which combines its result with a
-//!    predicate for free.
+//!    predicate for free: of two into the one whose operands are ready later, so that nothing waits for both in turn.
 //! 3. `predicate-merge` merges two `PLOP3`s that depend on at most three predicates in total.
 //!
 //! ```text
@@ -24,7 +24,7 @@ use crate::context::{Context, Fuel, PassResult};
 use ori::entity::Entity;
 use ori::{Arg, Block, Change, File, Function, Inst, InstData, Op, Use, Value};
 use rustc_hash::FxHashMap;
-use sass::M;
+use sass::{Class, M};
 use smallvec::{SmallVec, smallvec};
 
 /// Leaves of a truth table: it has one bit for each assignment.
@@ -193,13 +193,24 @@ struct Logic<'a> {
     uses: Vec<u32>,
     /// Where each value of the block is defined: the instruction, and its index in the block.
     definition: FxHashMap<Value, (Inst, usize)>,
+    /// The length of the longest chain of operations of the block that leads to a value.
+    chain: FxHashMap<Value, u32>,
 }
 
 impl<'a> Logic<'a> {
     fn new(function: &'a mut Function, context: &'a mut Context) -> Logic<'a> {
-        let (uses, definition) = (function.use_counts(function.blocks.keys()), FxHashMap::default());
+        let uses = function.use_counts(function.blocks.keys());
+        let (definition, chain) = (FxHashMap::default(), FxHashMap::default());
         let farthest = context.tuning.predicate_merge_distance as usize;
-        Logic { function, machine: context.machine, farthest, fuel: &mut context.fuel, uses, definition }
+        Logic {
+            function,
+            machine: context.machine,
+            farthest,
+            fuel: &mut context.fuel,
+            uses,
+            definition,
+            chain,
+        }
     }
 
     /// The three inputs of a `PLOP3` and its table.
@@ -286,9 +297,14 @@ impl<'a> Logic<'a> {
     fn fold(&mut self, block: Block) {
         let insts = self.function.blocks[block].insts.clone();
         let mut done = Vec::new();
+        self.chain.clear();
         for (index, &inst) in insts.iter().enumerate() {
-            for value in self.function.insts[inst].results.clone() {
+            let data = &self.function.insts[inst];
+            let before = data.uses().filter_map(|v| self.chain.get(&v)).max().copied().unwrap_or(0);
+            let chain = before + steps(data);
+            for value in data.results.clone() {
                 self.definition.insert(value, (inst, index));
+                self.chain.insert(value, chain);
             }
             let truth = self.truth(inst, Truth::leaf).map(Truth::reduced);
             let Some((join, literals)) = truth.and_then(|truth| truth.joined()) else { continue };
@@ -304,6 +320,12 @@ impl<'a> Logic<'a> {
         let result = self.function.insts[inst].results[0];
         // The last one is computed after the others.
         literals.sort_by_key(|(value, _)| self.position(*value));
+        if let [first, last] = literals[..]
+            && self.chain.get(&first.0) > self.chain.get(&last.0)
+            && self.fold_into_first(inst, join, first, last)
+        {
+            return false;
+        }
         while let [.., other, last] = literals[..] {
             let Some(new) = self.joined(last, join, other) else { break };
             if !self.fuel.burn() {
@@ -322,14 +344,23 @@ impl<'a> Logic<'a> {
             let args = two_of(join, literals[0], literals[1]);
             self.function.insts[inst].args = args;
         }
-        if let [first, last] = literals[..]
-            && self.position(first.0) + self.farthest > self.position(result)
+        if let [first, last] = literals[..] {
+            self.fold_into_first(inst, join, first, last);
+        }
+        false
+    }
+
+    /// Moves the first of two comparisons down to where they are joined.
+    fn fold_into_first(&mut self, inst: Inst, join: M, first: Literal, last: Literal) -> bool {
+        let result = self.function.insts[inst].results[0];
+        if self.position(first.0) + self.farthest > self.position(result)
             && let Some(new) = self.joined(first, join, last)
             && self.fuel.burn()
         {
             let at = self.function.insts[inst].at;
             self.function.insts[inst] = InstData { results: smallvec![result], at, ..new };
             self.uses[first.0.index()] = 0;
+            return true;
         }
         false
     }
@@ -375,6 +406,13 @@ impl<'a> Logic<'a> {
             }
         }
     }
+}
+
+/// About how many times as long as a sum an operation takes.
+fn steps(data: &InstData) -> u32 {
+    let Op::Machine(op) = data.op else { return 0 };
+    let class = sass::Form::of(op).first().map(|form| form.class);
+    if matches!(class, Some(Class::Alu | Class::Fma)) { 1 } else { 4 }
 }
 
 /// The arguments of the operation that joins two predicates.
