@@ -123,7 +123,7 @@ struct Earlier {
 
 enum Found {
     /// A schedule for a register goal that kept no instruction from being next: with more registers it is the same.
-    Schedule { limit: Counts, schedule: Schedule },
+    Schedule { limit: Counts, schedule: Box<Schedule> },
     /// The dependence graphs of the windows.
     Graphs(Vec<DepGraph>),
 }
@@ -212,11 +212,11 @@ impl Prepass<'_> {
             Some(Found::Schedule { limit, schedule })
                 if (0..FILES).all(|i| limit[i] <= pressure.limit[i]) =>
             {
-                let found = Found::Schedule { limit, schedule: schedule.clone() };
+                let same = Schedule::clone(&schedule);
                 if let Some(earlier) = earlier {
-                    *earlier = Some(Earlier { from, found });
+                    *earlier = Some(Earlier { from, found: Found::Schedule { limit, schedule } });
                 }
-                return (schedule, false);
+                return (same, false);
             }
             Some(Found::Graphs(graphs)) => graphs,
             _ => pressure.graphs(function, (block, self.convergent[block.index()]), &from),
@@ -231,7 +231,7 @@ impl Prepass<'_> {
         }
         if let Some(earlier) = earlier {
             let found = match pressure.goal.is_some() && !is_narrowed {
-                true => Found::Schedule { limit: pressure.limit, schedule: schedule.clone() },
+                true => Found::Schedule { limit: pressure.limit, schedule: Box::new(schedule.clone()) },
                 false => Found::Graphs(graphs),
             };
             *earlier = Some(Earlier { from, found });
