@@ -273,6 +273,8 @@ tuning! {
     regalloc_loop_reserve = 4, "registers", "judgment: tuples are contiguous and aligned";
     /// For how long the registers that a memory access reads are left alone where others are free.
     regalloc_read_distance = 8, "instructions", "judgment: an access reads its registers some ten cycles after issue; of 17,811 waits in the corpora 464 go, with 16 instructions 561";
+    /// For how many instructions a predicate register that was written is avoided.
+    regalloc_predicate_distance = 12, "instructions", "the longest wait between writes of a predicate on sm_90 is 13 cycles, `sass::model`";
     /// Free registers from which on registers that no instruction had so far are taken for that.
     regalloc_read_reserve = 8, "registers", "judgment: tuples are contiguous and aligned";
     /// How many targets of targets are looked at for the register that a value wants.

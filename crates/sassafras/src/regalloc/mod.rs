@@ -90,7 +90,7 @@ use ori::liveness::{Liveness, ScratchSet, ValueSet};
 use ori::{Arg, Block, Cfg, File, Function, Inst, InstData, Value};
 use precolor::Precoloring;
 pub use reg_file::Limits;
-use reg_file::RegFile;
+use reg_file::{PREDICATES, RegFile};
 pub use reg_limits::BlockLimits;
 use reg_set::RegSet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -286,6 +286,8 @@ struct Allocator<'a> {
     /// Instructions so far, and when a memory access last read each register of R.
     tick: u64,
     late_reads: Vec<u64>,
+    /// When each predicate register was last written.
+    predicate_writes: [u64; PREDICATES as usize],
     /// Values of other files than R that found no register.
     spill_via_r: Vec<Value>,
     /// A file in which moves lacked a scratch register.
@@ -357,6 +359,7 @@ impl<'a> Allocator<'a> {
             frame: function.frame,
             tick: 0,
             late_reads: vec![0; usize::from(u8::MAX) + 1],
+            predicate_writes: [0; PREDICATES as usize],
             spill_via_r: Vec::new(),
             needs_scratch: None,
             scratch: ScratchSet::new(values),
@@ -439,6 +442,9 @@ impl<'a> Allocator<'a> {
         let data = self.function.values[value];
         let file = self.file(data.file);
         self.files[file].take(reg, data.words, value);
+        if data.file == File::P {
+            self.predicate_writes[usize::from(reg)] = self.tick;
+        }
         if data.file == File::UR {
             let is_apart = self.is_apart(value);
             self.uniform_owners[usize::from(is_apart)].add(RegSet::of(reg, data.words.into()));
