@@ -1,5 +1,5 @@
-//! Memory access vectorization: merges adjacent loads or stores of shared and local memory, and removes unused words at
-//! the ends of vector loads.
+//! Memory access vectorization: merges adjacent loads or stores of shared and local memory, and loads from constant banks
+//! at an index, and removes unused words at the ends of vector loads.
 //!
 //! ```text
 //! v1 = LDS v0, 0x0                       v5:R2 = LDS.64 v0, 0x0
@@ -62,6 +62,9 @@ struct Candidate {
 impl Candidate {
     fn read(function: &Function, inst: Inst) -> Option<(Key, Candidate)> {
         let data = &function.insts[inst];
+        if data.op == Op::Machine(Name::LDC) {
+            return Candidate::of_constants(data, inst);
+        }
         let Op::Machine(op @ (Name::LDS | Name::STS | Name::LDL | Name::STL)) = data.op else { return None };
         let effects = Effects::of(data);
         let (Memory::Read(access) | Memory::Write(access)) = effects.memory else { return None };
@@ -74,6 +77,16 @@ impl Candidate {
         let guard = data.guard.as_ref().map(|g| (g.predicate, g.negated));
         (has_form && !(is_load && guard.is_some()))
             .then_some((Key { op, base, guard }, Candidate { inst, offset, bytes, effects }))
+    }
+
+    /// A load of a word from a constant bank, at an index that is not known.
+    fn of_constants(data: &InstData, inst: Inst) -> Option<(Key, Candidate)> {
+        let [Arg::Bank { bank, index: Some(index), offset }] = data.args[..] else { return None };
+        let is_plain = data.modifiers.is_empty() && data.guard.is_none() && data.results.len() == 1;
+        let base = Arg::Bank { bank, index: Some(index), offset: 0 };
+        let key = Key { op: Name::LDC, base, guard: None };
+        let candidate = Candidate { inst, offset: offset.into(), bytes: 4, effects: Effects::NONE };
+        is_plain.then_some((key, candidate))
     }
 
     fn overlaps(&self, other: &Candidate) -> bool {
@@ -92,7 +105,7 @@ struct Group {
 
 impl Group {
     fn is_load(&self) -> bool {
-        matches!(self.key.op, Name::LDS | Name::LDL)
+        matches!(self.key.op, Name::LDS | Name::LDL | Name::LDC)
     }
 
     /// Must an operation stay behind one of its accesses?
@@ -117,7 +130,10 @@ impl Group {
 
     /// The accesses that become vectors.
     fn vectors(mut self, alignment: &Alignment) -> Vec<Vector> {
-        let zeros = alignment.zeros(&self.key.base);
+        let (zeros, sizes) = match self.key.base {
+            Arg::Bank { index: Some(index), .. } => (alignment.zeros(&index.into()), [8].as_slice()),
+            base => (alignment.zeros(&base), [16, 8].as_slice()),
+        };
         let is_load = self.is_load();
         // Memory of a block ends at a multiple of 16 bytes: of an aligned vector the word behind three others is there.
         let may_read_more = self.key.op == Name::LDS;
@@ -125,7 +141,7 @@ impl Group {
         let mut all = Vec::new();
         let mut rest = &self.members[..];
         while let Some(first) = rest.first() {
-            let taken = [16, 8].into_iter().find_map(|bytes| {
+            let taken = sizes.iter().find_map(|&bytes| {
                 let is_aligned = first.offset % bytes == 0 && 1i64 << zeros.min(4) >= bytes;
                 let count = is_aligned.then(|| run_of(rest, bytes)).flatten();
                 let three =
@@ -178,10 +194,10 @@ fn vectorize_block(
     let mut close = |group: Group| vectors.extend(group.vectors(alignment));
     for &inst in &function.blocks[block].insts {
         let effects = Effects::of(&function.insts[inst]);
-        if effects.is_free() {
+        let candidate = Candidate::read(function, inst);
+        if candidate.is_none() && effects.is_free() {
             continue;
         }
-        let candidate = Candidate::read(function, inst);
         let ends = |group: &Group| match &candidate {
             Some((key, own)) if group.key == *key => group.excludes(own, limit),
             _ => group.passed.len() >= limit || group.keeps(&effects),
@@ -243,7 +259,11 @@ fn emit_vector(
     let words = (vector.bytes / 4) as u8;
     let mut data = function.insts[inst].clone();
     data.modifiers = smallvec![if words == 4 { M::_128 } else { M::_64 }];
-    data.args[1] = Arg::Imm(vector.members[0].offset);
+    let offset = vector.members[0].offset;
+    match &mut data.args[..] {
+        [Arg::Bank { offset: own, .. }] => *own = offset as i32,
+        args => args[1] = Arg::Imm(offset),
+    }
     if data.results.is_empty() {
         let stored: Vec<Arg> = vector.members.iter().map(|m| function.insts[m.inst].args[2]).collect();
         data.args[2] = pack(function, stored, words, data.at, packed, out).into();
