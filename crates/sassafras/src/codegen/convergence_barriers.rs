@@ -5,7 +5,8 @@
 //! `BSYNC`. Branches with the same region share it, as do those of a nested region that ends at the same point or a few
 //! instructions later (`convergence_max_tail`). A branch whose threads only meet at the end of the program needs no
 //! barrier. A loop that some threads leave to continue and others to exit has one, so that those that continue wait for
-//! each other ([`break_regions`]).
+//! each other ([`break_regions`]). Threads that go on with a loop meet before its next iteration, those that leave it in a
+//! branch execute `BREAK` ([`iteration_regions`]).
 //!
 //! ```text
 //! from: branch p1, a, to         from: b1 = BSSY land; branch p1, a, land

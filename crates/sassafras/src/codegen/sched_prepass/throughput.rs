@@ -92,7 +92,7 @@ impl Estimate {
 
     /// Is it less than another by so many percent?
     pub fn is_better(&self, other: &Estimate, percent: u32) -> bool {
-        self.0.saturating_mul((100 + percent).into()) < other.0.saturating_mul(100)
+        self.0.saturating_mul(100 + u64::from(percent)) < other.0.saturating_mul(100)
     }
 }
 
