@@ -17,8 +17,10 @@
 use crate::context::target::TargetMachine;
 use crate::mach::inst::{MachFunction, MachInst};
 use crate::module::abi::Convention;
+use crate::regalloc::reg_set::RegSet;
 use ori::entity::Entity;
 use ori::{Arg, Block, Function, Op, Pseudo, Terminator};
+use sass::model::Touches;
 use sass::{Guard, Kind, Model, Role};
 
 /// The most instructions on the way out, which are there twice then.
@@ -35,6 +37,16 @@ pub struct EarlyReturn {
     pub vote: u8,
     /// What is executed until the return.
     pub way_out: Vec<MachInst>,
+    /// The general registers that the instructions before the branch write. What is in them may be read after the
+    /// prologue, which must not use them.
+    written: RegSet,
+}
+
+impl EarlyReturn {
+    /// Is a general register written before the prologue?
+    pub fn writes(&self, register: u8) -> bool {
+        self.written.meets(RegSet::of(register, 1))
+    }
 }
 
 /// The early return of a function that calls itself, if its first branch leads to one.
@@ -58,6 +70,11 @@ pub fn find(
     if !first[..before].iter().all(needs_no_frame) {
         return None;
     }
+    let mut written = RegSet::default();
+    for inst in &first[..before] {
+        let defs = touches(inst, machine)?.into_iter().filter(|t| t.file == Kind::R && t.role == Role::Def);
+        defs.for_each(|def| written.add(RegSet::of(def.first, def.count)));
+    }
     let vote = insts.iter().flatten().flat_map(|inst| &inst.operands).filter(|o| o.kind == Kind::P);
     let named = vote.filter_map(|o| u8::try_from(o.value).ok()).filter(|p| *p < PREDICATES);
     let vote = named.chain(code.branches.iter().copied()).max().map_or(0, |most| most + 1);
@@ -79,6 +96,7 @@ pub fn find(
             condition,
             vote,
             way_out,
+            written,
         })
     })
 }
@@ -128,10 +146,8 @@ fn needs_no_frame(inst: &MachInst, own: Convention, machine: &TargetMachine) -> 
     {
         return false;
     }
-    let Ok(selected) = sass::Inst::new(machine.isa, inst.op, &inst.modifiers, &inst.operands) else {
-        return false;
-    };
-    Model::of(machine.isa).touches(&selected).all(|touch| {
+    let Some(touches) = touches(inst, machine) else { return false };
+    touches.into_iter().all(|touch| {
         let mut registers = touch.first..=touch.first.saturating_add((touch.count.max(1) - 1) as u8);
         let is_kept = |r: u8| {
             r == Function::STACK_POINTER || touch.role == Role::Def && own.preserving_usual().is_saved(r)
@@ -142,4 +158,10 @@ fn needs_no_frame(inst: &MachInst, own: Convention, machine: &TargetMachine) -> 
             _ => true,
         }
     })
+}
+
+/// The registers that an instruction reads and writes.
+fn touches(inst: &MachInst, machine: &TargetMachine) -> Option<Touches> {
+    let selected = sass::Inst::new(machine.isa, inst.op, &inst.modifiers, &inst.operands).ok()?;
+    Some(Model::of(machine.isa).touches(&selected))
 }

@@ -249,9 +249,16 @@ impl Linearizer<'_> {
             self.push(sass::Op::LDC, &[], &[stack, from]);
         }
         self.load_uniform_constants();
+        let mut scratch = SCRATCH.to_vec();
         if self.saved.bytes() > 0 && !self.options.debug_code && self.options.level > 0 {
             let early = early_return::find(self.function, self.code, insts, self.target);
-            early.into_iter().for_each(|early| self.return_early(early, &mut insts[Function::ENTRY.index()]));
+            if let Some(early) = early {
+                let unwritten: Vec<u8> = SCRATCH.into_iter().filter(|r| !early.writes(*r)).collect();
+                if self.saved.barriers.is_empty() || !unwritten.is_empty() {
+                    scratch = unwritten;
+                    self.return_early(early, &mut insts[Function::ENTRY.index()]);
+                }
+            }
         }
         self.move_stack(-i64::from(self.linear.frame));
         self.linear.frame_ready = self.linear.insts.len();
@@ -263,8 +270,8 @@ impl Linearizer<'_> {
                 self.frame_step(FrameStep::Saved { register: first + word, below });
             }
         }
-        for (i, (barrier, scratch)) in saved.barriers.iter().zip(SCRATCH.into_iter().cycle()).enumerate() {
-            let (scratch, slot) = (machine::r(scratch), self.slot(saved.offset_of_barrier(i)));
+        for (i, (barrier, scratch)) in saved.barriers.iter().zip(scratch.iter().cycle()).enumerate() {
+            let (scratch, slot) = (machine::r(*scratch), self.slot(saved.offset_of_barrier(i)));
             self.push(sass::Op::BMOV, &[M::_32, M::CLEAR], &[scratch, machine::b(*barrier)]);
             self.push(sass::Op::STL, &[], &[stack, slot, scratch]);
         }
