@@ -85,9 +85,11 @@ pub fn place_routines(
     let limit = calls.iter().map(|(block, _)| limits.usable(block_limits.min(*block))).min().unwrap_or(0);
     let highest = u32::from(limit.saturating_sub(widest)) / 2 * 2;
     let after_values = (across + ROUTINE_SLACK).next_multiple_of(2).min(highest);
-    // Where a function is called that clobbers as many registers, values that live across calls are beyond these.
+    // Where a function is called that clobbers as many registers, a window among these takes no others. Values that live
+    // across routines must fit before it, or they would make way at each call.
     let shared = of_functions(function).filter_map(|of| of.first_untouched()?.checked_sub(widest)).max();
-    let shared = shared.map(|first| u32::from(first) / 2 * 2).filter(|first| *first <= highest);
+    let shared = shared.map(|first| u32::from(first) / 2 * 2);
+    let shared = shared.filter(|first| (after_values..=highest).contains(first));
     let usual = if has_goal { highest } else { after_values };
     let first = (shared.unwrap_or(usual) as u8).max(FIRST_OF_ROUTINES);
     for (_, call) in calls {
