@@ -82,7 +82,7 @@ def main():
             continue
         print(f"{name:26} {line[2]:>10} {new:>10} {line[3]}  ({program})")
         if write:
-            row = f"{name:26} {new:>5}  {line[3]:13} h200     tests/microbench {program}, {report['date']}"
+            row = f"{name}{new:>{30 - len(name)}}  {line[3]:14}{'h200':8} tests/microbench {program}, {report['date']}"
             text = text[: line.start()] + row + text[line.end() :]
     if write:
         TABLE.write_text(text)

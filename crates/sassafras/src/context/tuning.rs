@@ -238,7 +238,7 @@ tuning! {
     /// The least percentage by which a goal of fewer warps must take less time.
     sched_goal_least_gain = 5, "percent", "judgment: warps hide more than a schedule knows of, such as waits for each other";
     /// How long a word of each thread of a warp keeps the memory of an SM's partition busy.
-    sched_memory_interval = 8, "cycles", "an H200: all SMs read 69 bytes a cycle each from L2, l2.read.chip of tests/microbench";
+    sched_memory_interval = 15, "cycles", "an H200: all SMs read 35 bytes a cycle each from L2, l2.read.chip of tests/microbench/h200.json";
     /// The expected latency of global, local and texture memory.
     sched_memory_latency = 300, "cycles", "judgment: of the order of a hit in L2";
     /// The expected latency of shared memory.

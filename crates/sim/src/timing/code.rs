@@ -305,12 +305,11 @@ fn pipe(model: &Model, inst: &Inst, unit: Unit, p: &Parameters) -> (Pipe, u64) {
             (Pipe::Alu, cycles(p.interval_alu))
         }
         Predicates | ToUniform | Vote => (Pipe::Alu, cycles(p.interval_alu)),
-        Fma if matches!(inst.op(), Op::FFMA | Op::FADD | Op::FMUL | Op::VIADD) => {
-            (Pipe::Fma, cycles(p.interval_fma))
-        }
+        Fma if matches!(inst.op(), Op::FFMA | Op::FADD | Op::FMUL) => (Pipe::Fma, cycles(p.interval_fma)),
         Fma => (Pipe::FmaHeavy, cycles(p.interval_fma)),
         Wide | MulHigh => (Pipe::FmaHeavy, cycles(p.interval_wide)),
-        Half | HalfToSingle | HalfSet | HalfTensor => (Pipe::Half, cycles(p.interval_half)),
+        Half | HalfToSingle => (Pipe::FmaHeavy, cycles(p.interval_half)),
+        HalfSet | HalfTensor => (Pipe::Half, cycles(p.interval_half)),
         Double | Fp64 => (Pipe::Double, cycles(p.interval_double)),
         Xu => (Pipe::Xu, cycles(p.interval_xu)),
         TensorWide | TensorIntegerWide => (Pipe::Tensor, cycles(p.interval_mma_wide)),
