@@ -209,11 +209,15 @@ class Run:
         largest = {}
         for key, entry in codes["ptxas"][0].items():
             if all(key in times for runs in codes.values() for times in runs):
-                name = report.plain_name(key[0])
-                if name not in largest or entry["sum"] > codes["ptxas"][0][largest[name]]["sum"]:
-                    largest[name] = key
-        for name, key in largest.items():
+                symbol = key[0]
+                if symbol not in largest or entry["sum"] > codes["ptxas"][0][largest[symbol]]["sum"]:
+                    largest[symbol] = key
+        for symbol, key in largest.items():
+            name = report.plain_name(symbol)
             label = name if program.endswith("." + name) else f"{program.split('.', 1)[1]}: {name}"
+            # Instances of a template.
+            same = [other for other in largest if report.plain_name(other) == name]
+            label += f" ({same.index(symbol) + 1})" if len(same) > 1 else ""
             resources[label] = {who: {"registers": codes[who][0][key]["registers"]} for who in self.codes}
             ms = {who: [times[key]["median"] / 1e6 for times in codes[who]] for who in self.codes}
             yield label, {"program": program, "ms": ms, "check": {who: "ok" for who in self.codes}}

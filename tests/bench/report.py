@@ -225,7 +225,7 @@ def markdown(results):
         "divided by ours, the least of each: above 1, our code is faster. Spread is that of the runs of one compiler.",
         "",
         f"{results['gpu']}, driver {results['driver']}; ptxas {results['ptxas']}; sassafras at commit `{results['commit'][:10]}`, "
-        f"{results['date']}; {results.get('seconds', '?')} s in all.",
+        f"{results['date']}; {results.get('seconds', '?')} s in all." + (f" {results['note']}" if "note" in results else ""),
         "",
         "| suite | kernels | geometric mean | below 0.95 | above 1.05 | slowest |",
         "|---|---|---|---|---|---|",

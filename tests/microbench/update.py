@@ -75,14 +75,15 @@ def main():
         if not line:
             sys.exit(f"the table has no {name}")
         try:
-            # Instructions issue in whole cycles.
-            new = f"{round(value())}" if name.startswith("interval") else f"{value():.4g}"
+            # Instructions issue and end in whole cycles.
+            is_whole = name.startswith(("interval", "latency", "wgmma_columns"))
+            new = f"{round(value())}" if is_whole else f"{value():.4g}"
         except KeyError as missing:
             print(f"{name:26} {line[2]:>10}  no result of {missing}")
             continue
         print(f"{name:26} {line[2]:>10} {new:>10} {line[3]}  ({program})")
         if write:
-            row = f"{name}{new:>{30 - len(name)}}  {line[3]:14}{'h200':8} tests/microbench {program}, {report['date']}"
+            row = f"{name} {new:>{29 - len(name)}}  {line[3]:13} {'h200':8} tests/microbench {program}, {report['date']}"
             text = text[: line.start()] + row + text[line.end() :]
     if write:
         TABLE.write_text(text)

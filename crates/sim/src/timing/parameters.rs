@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_table_is_whole() {
         let read = Parameters::standard().unwrap();
-        assert_eq!((read.sms, read.latency_shared), (132.0, 29.0));
+        assert_eq!((read.sms, read.latency_shared), (132.0, 23.0));
         for row in rows(TABLE).unwrap() {
             assert!(!row.from.is_empty(), "{} has no source", row.name);
         }
