@@ -51,9 +51,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let live = context.analyses.liveness(function);
     let loops = context.analyses.loops(function);
     let limits = Limits::registers(context.registers);
-    let mut pressure = match context.pressure.take() {
-        Some(pressure) => *pressure,
-        None => BlockPressure::new(function, context),
+    let mut pressure = match context.pressure.take().map(|found| found.downcast::<BlockPressure>()) {
+        Some(Ok(found)) => *found,
+        _ => BlockPressure::new(function, context),
     };
     let goal = register_goal::of(function, &mut pressure, context);
     let mut pass = Prepass {

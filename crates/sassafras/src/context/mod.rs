@@ -22,8 +22,8 @@ pub use stop::{Budget, Cancel, Clock, Limits, Stop, system_clock};
 pub use times::Times;
 pub use tuning::{Knob, Tuning};
 
-use crate::codegen::sched_prepass::BlockPressure;
 use ori::{Analyses, Change};
+use std::any::Any;
 use target::TargetMachine;
 
 /// The state of a pipeline run over one function.
@@ -39,8 +39,8 @@ pub struct Context {
     pub fuel: Fuel,
     /// Analyses of the function as it is before a pass; the driver drops those that a pass made stale.
     pub analyses: Analyses,
-    /// What `remat` found of the register pressure of the function as it is.
-    pub pressure: Option<Box<BlockPressure>>,
+    /// What `remat` found of the register pressure of the function as it is; `codegen` knows its type.
+    pub pressure: Option<Box<dyn Any>>,
     /// Instructions by which unrolling may still grow the function.
     pub unroll_budget: u32,
 }

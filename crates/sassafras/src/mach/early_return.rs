@@ -72,7 +72,7 @@ pub fn find(
     }
     let mut written = RegSet::default();
     for inst in &first[..before] {
-        let defs = touches(inst, machine)?.into_iter().filter(|t| t.file == Kind::R && t.role == Role::Def);
+        let defs = touches(inst, machine)?.filter(|t| t.file == Kind::R && t.role == Role::Def);
         defs.for_each(|def| written.add(RegSet::of(def.first, def.count)));
     }
     let vote = insts.iter().flatten().flat_map(|inst| &inst.operands).filter(|o| o.kind == Kind::P);
@@ -146,8 +146,8 @@ fn needs_no_frame(inst: &MachInst, own: Convention, machine: &TargetMachine) -> 
     {
         return false;
     }
-    let Some(touches) = touches(inst, machine) else { return false };
-    touches.into_iter().all(|touch| {
+    let Some(mut touches) = touches(inst, machine) else { return false };
+    touches.all(|touch| {
         let mut registers = touch.first..=touch.first.saturating_add((touch.count.max(1) - 1) as u8);
         let is_kept = |r: u8| {
             r == Function::STACK_POINTER || touch.role == Role::Def && own.preserving_usual().is_saved(r)
