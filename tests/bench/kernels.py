@@ -39,7 +39,7 @@ import time
 
 sys.dont_write_bytecode = True
 import report  # noqa: E402
-from run import HERE, SECONDS_BUILD, call, find_programs, machine_facts, toolkit  # noqa: E402
+from run import HERE, SECONDS_BUILD, call, find_programs, machine_facts, target_option, toolkit  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SECONDS_RUN = 25
@@ -105,11 +105,7 @@ class Build:
         nvcc = [f"{self.kit}/bin/nvcc", "-cudart", "shared", "--keep", "--keep-dir", kept]
         if suite == "bench":
             os.makedirs(to)
-            with open(source) as file:
-                asked = re.search(r"^// arch: (\w+)", file.read(), re.M)
-            arch = asked[1] if asked else "sm_90"
-            target = f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}"
-            text, code = call([*nvcc, "-O3", "-std=c++17", target, source, "-o", f"{to}/main"], seconds=SECONDS_BUILD)
+            text, code = call([*nvcc, "-O3", "-std=c++17", target_option(source), source, "-o", f"{to}/main"], seconds=SECONDS_BUILD)
             run = "./main"
         else:
             place = f"{kept}/source"

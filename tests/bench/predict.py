@@ -37,7 +37,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 import report  # noqa: E402
-from run import HERE, call, find_programs, toolkit  # noqa: E402
+from run import HERE, call, find_programs, target_option, toolkit  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SECONDS_BUILD = 300
@@ -85,12 +85,8 @@ class Program:
         """The command that runs the program, and where; None where it can't be built."""
         if self.suite == "bench":
             source = f"{HERE}/{self.name}.cu"
-            with open(source) as file:
-                asked = re.search(r"^// arch: (\w+)", file.read(), re.M)
-            arch = asked[1] if asked else "sm_90"
-            target = f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}"
             command, place = [f"{self.folder}/program"], self.folder
-            text, code = call([*self.nvcc(), "-O3", "-std=c++17", target, source, "-o", *command], seconds=SECONDS_BUILD)
+            text, code = call([*self.nvcc(), "-O3", "-std=c++17", target_option(source), source, "-o", *command], seconds=SECONDS_BUILD)
         else:
             place = f"{self.folder}/source"
             shutil.copytree(f"{self.predict.others[self.suite]}/{self.name}", place, dirs_exist_ok=True)

@@ -59,6 +59,14 @@ def call(command, cwd=None, seconds=60, environment=None):
         return p.communicate()[0], "timeout"
 
 
+def target_option(source):
+    """nvcc's option for the target that a program asks for with `// arch: sm_90a`; sm_90 without."""
+    with open(source) as file:
+        asked = re.search(r"^// arch: (\w+)", file.read(), re.M)
+    arch = asked[1] if asked else "sm_90"
+    return f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}"
+
+
 def toolkit(home, folder, assembler=None):
     """A toolkit of links to another, in which `assembler`, if given, is ptxas. nvcc finds its toolkit by where it stands,
     so that it is copied. Toolkits installed by pip have lib where nvcc looks for lib64."""
@@ -107,10 +115,7 @@ class Bench:
         source = f"{HERE}/{name}.cu"
         folder = f"{self.options.work}/{who}/{name}"
         os.makedirs(folder, exist_ok=True)
-        with open(source) as file:
-            asked = re.search(r"^// arch: (\w+)", file.read(), re.M)
-        arch = asked[1] if asked else "sm_90"
-        command = [f"{self.kits[who]}/bin/nvcc", "-O3", "-std=c++17", f"-gencode=arch={arch.replace('sm', 'compute')},code={arch}",
+        command = [f"{self.kits[who]}/bin/nvcc", "-O3", "-std=c++17", target_option(source),
                    f"-Xptxas=-O{self.options.level},-v", "--keep", "--keep-dir", folder, source, "-o", f"{folder}/program"]  # fmt: skip
         text, code = call(command, seconds=SECONDS_BUILD)
         cubins = [f for f in os.listdir(folder) if f.startswith(name) and f.endswith(".cubin")]
