@@ -208,6 +208,10 @@ fn of_class(class: Class) -> Effects {
     }
 }
 
+/// A wgmma, and what waits for it or lets it begin: it reads shared memory by the asynchronous proxy, and no other memory.
+const WGMMA: Option<Ordering> =
+    Some(Ordering { global: false, ..Ordering::all(Scope::Cta, Direction::Both) });
+
 /// Which accesses an instruction keeps in order.
 ///
 /// Where PTX asks for less than ptxas does, this is what ptxas does if programs may rely on it, or if it costs nothing:
@@ -229,7 +233,7 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
     let all = |scope: Scope, direction: Direction| Some(Ordering::all(scope, direction));
     let op = match data.op {
         Op::Pseudo(Pseudo::MemoryFence) => return Some(one_space(Ordering::all(scope(), Both))),
-        Op::Pseudo(Pseudo::Landed) => return all(Cta, Both),
+        Op::Pseudo(Pseudo::Landed) => return WGMMA,
         Op::Pseudo(Pseudo::Call | Pseudo::Entry | Pseudo::Leave) => return all(System, Both),
         Op::Pseudo(_) | Op::Generic(_) => return None,
         Op::Machine(op) => op,
@@ -239,8 +243,8 @@ pub fn ordering(data: &InstData) -> Option<Ordering> {
         ATOMG | RED | REDG => Some(Ordering { shared: false, ..Ordering::all(scope(), Both) }),
         ATOMS => Some(Ordering { global: false, ..Ordering::all(Cta, Both) }),
         BAR | SYNCS | LDGSTS | LDGDEPBAR | DEPBAR | ARRIVES | STAS | REDAS => all(Cta, Both),
-        WARPGROUP => all(Cta, Both),
-        _ if op.is_wgmma() => all(Cta, Both),
+        WARPGROUP => WGMMA,
+        _ if op.is_wgmma() => WGMMA,
         FENCE => Some(one_space(Ordering::all(Gpu, Both))),
         CCTL if has(M::IVALL) => all(Gpu, Acquire),
         UCGABAR_ARV => all(Cluster, Release),

@@ -416,6 +416,8 @@ struct PressureTracker {
     /// By value: a call of a routine can leave it out of registers.
     is_rematerializable: Vec<bool>,
     discounts: bool,
+    /// The original order exceeds the registers of the block.
+    is_crowded: bool,
     /// The order exceeds the registers of the block: some values will be spilled.
     spills: bool,
     /// The original order was replaced by one of lower pressure.
@@ -450,6 +452,7 @@ impl PressureTracker {
             rematerializable: vec![0; function.blocks.len()],
             is_rematerializable: vec![false; values],
             discounts: true,
+            is_crowded: false,
             spills: false,
             reordered: false,
         }
@@ -526,6 +529,7 @@ impl PressureTracker {
         }
         let order = better.unwrap_or_else(|| insts.to_vec());
         self.spills = best[R] > limit[R];
+        self.is_crowded = original[R] > limit[R];
         self.reordered = excess(&best) < excess(&original);
         self.limit = std::array::from_fn(|i| best[i].min(limit[i]));
         if self.reordered {
@@ -771,7 +775,8 @@ impl<'a> ListScheduler<'a> {
     ) -> ListScheduler<'a> {
         let unscheduled_preds = graph.pred_counts();
         let nodes = unscheduled_preds.len();
-        let profile = pressure.goal.map(|_| PressureProfile::new(function, &graph.insts, pressure));
+        let is_bounded = pressure.goal.is_some() || pressure.is_crowded;
+        let profile = is_bounded.then(|| PressureProfile::new(function, &graph.insts, pressure));
         let words = |inst: &Inst| {
             let mut words = [0; FILES];
             function.insts[*inst].results.iter().for_each(|v| pressure.add(&mut words, *v, 1));

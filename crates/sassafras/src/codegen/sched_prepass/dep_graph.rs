@@ -398,7 +398,9 @@ impl DepGraph {
         let mut unscheduled_succs: Vec<usize> =
             (0..self.insts.len()).map(|node| self.succs(node).len()).collect();
         let mut ready = ReadyQueue::new(&self.pipe);
-        let tie = |node: usize| (Reverse(siblings[node]), depth[node], node);
+        let group = self.groups(&depth, &preds);
+        let slow = |node: usize| if self.pipe[node] == Some(Unit::Xu) { group[node] } else { 0 };
+        let tie = |node: usize| (Reverse(siblings[node]), depth[node], slow(node), node);
         let leaves = (0..self.insts.len()).filter(|node| unscheduled_succs[*node] == 0);
         leaves.for_each(|node| ready.push(self.pipe[node], self.height[node], tie(node)));
         while let Some((cycle, node)) = ready.pop() {
@@ -447,6 +449,27 @@ impl DepGraph {
             slow.map(|(pred, _)| self.succs(*pred).len() as u32).min().unwrap_or(0)
         };
         (0..self.insts.len()).map(count).collect()
+    }
+
+    /// By node: what it waits for last, if that has other uses; else what that waits for. Nodes of one group can begin at the
+    /// same time. A slow unit finishes one group before the next: then what the next one waits for may come later, and
+    /// is computed meanwhile.
+    ///
+    /// ```text
+    /// m1 = FMNMX ..; m2 = FMNMX ..                            m1 = FMNMX ..
+    /// e1 = MUFU (a - m1); f1 = MUFU (b - m2)         ==>      e1 = MUFU (a - m1); e2 = MUFU (c - m1)
+    /// e2 = MUFU (c - m1); f2 = MUFU (d - m2)                  m2 = FMNMX ..
+    ///                                                         f1 = MUFU (b - m2); f2 = MUFU (d - m2)
+    /// ```
+    fn groups(&self, depth: &[u32], preds: &Edges) -> Vec<usize> {
+        let mut group: Vec<usize> = (0..self.insts.len()).collect();
+        for node in 0..self.insts.len() {
+            let latest = preds.of(node).iter().max_by_key(|(pred, latency)| depth[*pred] + latency);
+            if let Some((pred, _)) = latest {
+                group[node] = if self.succs(*pred).len() > 1 { *pred } else { group[*pred] };
+            }
+        }
+        group
     }
 
     fn compute_waits_before_use(&mut self, effects: &[Effects], issue: &[Issue]) {
@@ -507,7 +530,7 @@ struct ReadyQueue {
 }
 
 /// What decides among nodes of one cycle, the greatest first.
-type Tie = (Reverse<u32>, u32, usize);
+type Tie = (Reverse<u32>, u32, usize, usize);
 
 #[derive(Default)]
 struct Pipe {
@@ -540,7 +563,7 @@ impl ReadyQueue {
     fn pop(&mut self) -> Option<(u32, usize)> {
         let next_cycle = self.next_cycle;
         let firsts = self.pipes.iter_mut().filter_map(|pipe| Some((pipe.first(next_cycle)?, pipe)));
-        let ((Reverse(cycle), (_, _, node)), pipe) = firsts.max_by_key(|(first, _)| *first)?;
+        let ((Reverse(cycle), (.., node)), pipe) = firsts.max_by_key(|(first, _)| *first)?;
         if pipe.now.pop().is_none() {
             pipe.later.pop();
         }
