@@ -25,7 +25,8 @@ use crate::context::{
 use crate::lower::{expand, library};
 use crate::mach::unit::{LinearCode, Unit};
 use crate::mach::{
-    control_codes, dead_predicates, emit, layout, linearize, pipe_balance, reuse, text, wgmma_hazards,
+    control_codes, dead_predicates, emit, layout, linearize, pipe_balance, redundant_uniform, reuse, text,
+    wgmma_hazards,
 };
 use crate::module::abi::Convention;
 use crate::opt::{
@@ -488,6 +489,12 @@ const PIPELINE: &[Step] = &[
         )
         .establishes(&[NoWgmmaHazards]),
     ),
+    Once(mach(
+        "redundant-uniform",
+        1,
+        "uniform instructions that compute what their register holds go",
+        redundant_uniform::run,
+    )),
     Once(mach("layout", 1, "latches are placed after the block that leads to them", layout::run)),
     Once(
         mach("dead-predicates", 1, "predicate results without a use become PT", dead_predicates::run)

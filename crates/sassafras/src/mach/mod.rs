@@ -8,6 +8,7 @@ pub mod inst;
 pub mod layout;
 pub mod linearize;
 pub mod pipe_balance;
+pub mod redundant_uniform;
 pub mod reuse;
 pub mod text;
 pub mod unit;
