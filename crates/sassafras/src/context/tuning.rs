@@ -238,7 +238,7 @@ tuning! {
     /// The least percentage by which a goal of fewer warps must take less time.
     sched_goal_least_gain = 5, "percent", "judgment: warps hide more than a schedule knows of, such as waits for each other";
     /// How long a word of each thread of a warp keeps the memory of an SM's partition busy.
-    sched_memory_interval = 15, "cycles", "an H200: all SMs read 35 bytes a cycle each from L2, l2.read.chip of tests/microbench/h200.json";
+    sched_memory_interval = 8, "cycles", "between a hit in L1 (4) and all SMs at L2's rate (15: 35 bytes a cycle each, l2.read.chip of tests/microbench/h200.json); with 15, a gather of tests/bench/spmv.cu took 1.28 times as long on an H200: fewer warps would have hidden more";
     /// The expected latency of global, local and texture memory.
     sched_memory_latency = 300, "cycles", "judgment: of the order of a hit in L2";
     /// The expected latency of shared memory.

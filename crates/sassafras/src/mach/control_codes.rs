@@ -527,7 +527,11 @@ impl<'a> Segment<'a> {
         let late_source = touches.iter().any(|t| t.role == Role::Use && t.port.is_late_source());
         let signals = late_result && is_counted(inst, self.model) || signals_without_result(inst);
         let write = signals.then(|| self.scoreboard(self.results.clone()));
-        let read = (needs.read && late_source && reads_registers(inst)).then(|| match is_async_store(inst) {
+        // Who waits for the results need not wait for the sources: then fewer instructions count on each scoreboard.
+        let next = &self.next_access[i];
+        let is_covered = write.is_some() && next.results < NEVER && next.results <= next.sources;
+        let signals_read = needs.read && late_source && reads_registers(inst) && !is_covered;
+        let read = signals_read.then(|| match is_async_store(inst) {
             true => ASYNC_STORES,
             false => self.scoreboard(SOURCE_SCOREBOARDS),
         });

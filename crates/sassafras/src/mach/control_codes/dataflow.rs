@@ -10,8 +10,9 @@ use super::{
     LONGEST_STALL, Step, Timed, falls_through, is_arrival, nop_stalls, waits_for_tensor_loads,
     wgmma_registers,
 };
+use rustc_hash::{FxHashMap, FxHashSet};
 use sass::model::{Model, Port, VISIBLE};
-use sass::{Guard, Role};
+use sass::{Control, Guard, Role};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -19,6 +20,12 @@ use std::ops::Range;
 pub const ANY: u16 = u16::MAX;
 /// One that a wait for loads of tensor memory accesses.
 pub const TENSOR_LOADS: u16 = u16::MAX - 1;
+
+/// The scoreboards of sources.
+const SOURCES: u8 = 1 << super::SOURCE_SCOREBOARDS.start | 1 << (super::SOURCE_SCOREBOARDS.end - 1);
+/// Instructions in which sources that were read late in an earlier segment are hardly read: later than that, what has
+/// counted on their scoreboard since is done as well.
+const SOON: usize = 32;
 
 /// An access that may still be pending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,10 +176,12 @@ impl<'a> Dataflow<'a> {
             }
             events.join(&self.ends[pred]);
         }
+        let overwritten = self.overwritten(&steps, &events);
         for i in steps.clone() {
             if events.0.is_empty() {
                 break;
             }
+            all[i].control.wait |= self.due(i, &events, &overwritten, &all[i].control);
             let mut missing = self.respect(i, &mut events, all);
             if i == steps.start {
                 missing = 0; // Each predecessor has waited for that.
@@ -183,6 +192,43 @@ impl<'a> Dataflow<'a> {
         }
         events.join(&self.segments[segment].pending_out);
         events
+    }
+
+    /// Of the registers that earlier segments still read: the first step here that overwrites each.
+    fn overwritten(&self, steps: &Range<usize>, events: &Pending) -> FxHashMap<u16, usize> {
+        let mut first = FxHashMap::default();
+        let is_read = |e: &&Event| e.role == Role::Use && e.by != 0;
+        let read: FxHashSet<u16> = events.0.iter().filter(is_read).map(|e| e.register).collect();
+        if read.is_empty() {
+            return first;
+        }
+        for step in steps.clone() {
+            for touch in self.accesses.of(step).iter().filter(|t| t.role == Role::Def) {
+                let registers = touch.registers().map(|register| register as u16);
+                registers.filter(|r| read.contains(r)).for_each(|r| _ = first.entry(r).or_insert(step));
+            }
+        }
+        first
+    }
+
+    /// The scoreboards that an instruction counts on, and that tell of sources read in earlier segments for which another
+    /// one soon has to wait: then also for this one's. So this one waits, when they have probably been read.
+    ///
+    /// ```text
+    /// loop: LDSM R24, [R8]         (counts on 4)           loop: LDSM R24, [R8]         (waits for 4, counts on it)
+    ///       IADD3 R12, R12, R13    (waits for 4)     ==>         IADD3 R12, R12, R13
+    ///       …                                                    …
+    ///       LDGSTS [R12], [R4.64]  (counts on 4)                 LDGSTS [R12], [R4.64]  (counts on 4)
+    /// ```
+    fn due(&self, i: usize, events: &Pending, overwritten: &FxHashMap<u16, usize>, control: &Control) -> u8 {
+        let counts = super::bit(control.write) | super::bit(control.read);
+        if overwritten.is_empty() || counts == 0 {
+            return 0;
+        }
+        let is_soon = |step: &usize| (i + 1..=i + SOON).contains(step);
+        let events = events.0.iter().filter(|e| e.role == Role::Use && e.by & counts != 0);
+        let due = events.filter(|e| overwritten.get(&e.register).is_some_and(is_soon));
+        due.fold(0, |mask, e| mask | e.by & counts & SOURCES)
     }
 
     /// Lets so many cycles more pass at the end of a segment, ahead of the first instruction of another.
