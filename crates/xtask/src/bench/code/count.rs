@@ -170,7 +170,11 @@ impl Flow {
                 Op::BRX | Op::BRXU | Op::JMX | Op::JMXU => {
                     code.indirect.get(&at).cloned().unwrap_or_default()
                 }
-                Op::BSYNC => meeting.get(&barrier(&insts[at])).cloned().unwrap_or_default(),
+                // Compilers put BSYNC right before the meeting point, or name it as that point.
+                Op::BSYNC => match meeting.get(&barrier(&insts[at])) {
+                    Some(targets) if targets.contains(&at) || targets.contains(&(at + 1)) => vec![at + 1],
+                    targets => targets.cloned().unwrap_or_default(),
+                },
                 Op::BRA | Op::CALL | Op::WARPSYNC => target(&insts[at], at).into_iter().collect(),
                 _ => Vec::new(),
             }
