@@ -88,6 +88,58 @@ pub(super) fn low_word(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     Some(Rewrite::Inst(Box::new(InstData { op, modifiers: smallvec![], args, ..data.clone() })))
 }
 
+/// `x + a * b` of 64 bits: what is added to the product of the lower words is its addend.
+///
+/// ```text
+/// v5 = IMAD.WIDE.U32 v0, v2, RZ          v9 = IMAD.WIDE.U32 v0, v2, v4
+/// v6 = IMAD v1, v2, v5.1                 v8 = IMAD v1, v2, v9.1
+/// v7, p0 = IADD3 v5.0, v4.0, RZ     →    v10 = Pack v9.0, v8
+/// v8 = IADD3.X v6, v4.1, RZ, p0
+/// v10 = Pack v7, v8
+/// ```
+pub(super) fn add_to_product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([low, high], None) = (&data.args[..], &data.guard) else { return None };
+    let [a, b] = c.match_add64(low, high)?;
+    for (x, [lowest, upper]) in [(a, b), (b, a)] {
+        let Arg::Use(u) = lowest else { continue };
+        if Arg::Use(u) != Arg::word(u.value, 0) || c.uses[u.value.index()] != 2 {
+            continue;
+        }
+        // The products that are added to the upper word, the last one first.
+        let mut sums: SmallVec<[InstData; 2]> = SmallVec::new();
+        let mut word = upper;
+        while let Some(sum) = c.single_use(&word, sass::Op::IMAD)
+            && sum.modifiers.is_empty()
+            && sums.len() < 2
+        {
+            word = sum.args[2];
+            sums.push(sum.clone());
+        }
+        let product = c.definition_of(u.value).filter(|d| d.results.len() == 1);
+        let Some(&[first, second, RZ]) = product.and_then(|d| operands(d, sass::Op::IMAD, &WIDE)) else {
+            continue;
+        };
+        let is_read_here = word == Arg::word(u.value, 1) && !sums.is_empty();
+        if !is_read_here || !x.iter().all(|word| matches!(word, Arg::Use(_))) {
+            continue;
+        }
+        let Some(addend) = c.whole_pair(&x) else { continue };
+        let wide = c.function.value(File::R, 2);
+        c.grow_tables();
+        let like = InstData { results: smallvec![wide], ..data.clone() };
+        let args = [first, second, addend.into()];
+        let Rewrite::Inst(new) = c.legal(&like, sass::Op::IMAD, &WIDE, &args)? else { return None };
+        c.append(*new);
+        let mut word = Arg::word(wide, 1);
+        for sum in sums.into_iter().rev() {
+            word = c.emit(Op::Machine(sass::Op::IMAD), 1, &[sum.args[0], sum.args[1], word], sum.at).into();
+        }
+        let args = SmallVec::from_slice(&[Arg::word(wide, 0), word]);
+        return Some(Rewrite::Inst(Box::new(InstData { args, ..data.clone() })));
+    }
+    None
+}
+
 /// The word and the number whose product an operand is.
 fn multiple(c: &Combine, arg: &Arg) -> Option<(Value, i32)> {
     let value = plain(arg)?;

@@ -17,6 +17,7 @@ pub(super) type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
 const RULES: &[(Op, Rule)] = &[
     (Op::Pseudo(Pseudo::Pack), repack),
     (Op::Pseudo(Pseudo::Pack), mad_wide),
+    (Op::Pseudo(Pseudo::Pack), products::add_to_product),
     (Op::Pseudo(Pseudo::Pack), lea64),
     (Op::Pseudo(Pseudo::Pack), reassociate_add64),
     (Op::Pseudo(Pseudo::Pack), zero_pair),

@@ -230,6 +230,20 @@ fn low_word(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
     values
 }
 
+/// The product of two pairs, or of a pair and a word, added to a pair.
+fn sum_with_product(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    let x = p.random.one(&p.pairs);
+    let product = p.emit(sass::Op::IMAD, &[M::WIDE, M::U32], &[(File::R, 2)], &[a, b, RZ]);
+    let mut upper = p.emit(sass::Op::IMAD, &[], &WORD, &[d, b, Arg::word(product, 1)]);
+    if p.random.below(2) == 0 {
+        upper = p.emit(sass::Op::IMAD, &[], &WORD, &[a, d, upper.into()]);
+    }
+    let terms = [Program::halves(x), [Arg::word(product, 0), upper.into()]];
+    let sum = if p.random.below(2) == 0 { p.add64(terms[0], terms[1]) } else { p.add64(terms[1], terms[0]) };
+    let low = p.pseudo(Pseudo::Unpack, &[1, 1], &[sum.into()]);
+    vec![low, Value(low.0 + 1)]
+}
+
 /// Multiples of one word.
 fn multiples(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
     let multiple = |p: &mut Program, x: Arg| -> Arg {
@@ -306,7 +320,7 @@ fn bounded_float(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
 }
 
 /// How often of 200 programs each idiom is at least found on sm_90.
-const IDIOMS: [(&str, Idiom, usize); 22] = [
+const IDIOMS: [(&str, Idiom, usize); 23] = [
     ("integer select", integer_select, 150),
     ("float select", float_select, 20),
     ("predicate in a word", predicate_in_word, 80),
@@ -323,6 +337,7 @@ const IDIOMS: [(&str, Idiom, usize); 22] = [
     ("middle word", middle_word, 190),
     ("second carry", second_carry, 190),
     ("low word", low_word, 50),
+    ("sum with product", sum_with_product, 180),
     ("multiples", multiples, 130),
     ("packed operations", packed_operations, 100),
     ("broadcast half", broadcast_half, 100),
