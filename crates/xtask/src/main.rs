@@ -81,7 +81,11 @@ cargo xtask <task>
                                  instructions that two builds of the compiler execute, by valgrind (bar: 1.02)
   bench startup                  CPU time of one small kernel, PTX to cubin, against ptxas
   bench simulator                lane instructions a second (bar: 20 million)
-  bench code [DIR...]            instructions of our code against those of `ptxas -O3`, in all and in innermost loops
+  bench code [DIR...]            what our code is made of, against that of `ptxas -O3`: instructions, in all and in
+                                 innermost loops, dead ones, moves, BSSY and BSYNC, guarded accesses, registers, bytes, ...
+      --program FILE             this compiler in place of a release build
+      --target SM                another target than sm_90a
+      --by COLUMN                also this count for each file
   bench scale [SHAPE...]         CPU time and memory of generated code of all sizes against ptxas, and how they grow
   bench spills [DIR...]          bytes spilled with few registers against ptxas's: 300 values at once (bar: 1.5), and DIR
   bench gpu --bundle DIR         a folder that times tests/bench, others' programs and Triton's kernels on a machine with a

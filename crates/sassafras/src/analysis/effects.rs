@@ -394,10 +394,13 @@ pub fn is_plain_access(data: &InstData) -> bool {
 }
 
 /// May it be removed if its results have no use? A plain load of global memory may, with the fault that it might have
-/// caused. Of shared memory a volatile load has no other form than a plain one.
+/// caused. Of shared memory a volatile load has no other form than a plain one. A special register that changes, like a
+/// clock, is read in its place or not at all.
 pub fn is_removable(data: &InstData) -> bool {
-    let is_load = data.op == Op::Machine(sass::Op::LDG) && is_plain_access(data);
-    is_pure(data) || is_shuffle(data) || is_load && !data.results.is_empty()
+    use sass::Op::{CS2R, LDG, S2R, S2UR};
+    let is_load = data.op == Op::Machine(LDG) && is_plain_access(data);
+    let is_register = matches!(data.op, Op::Machine(CS2R | S2R | S2UR)) && !data.args.iter().any(is_fixed);
+    is_pure(data) || is_shuffle(data) || (is_load || is_register) && !data.results.is_empty()
 }
 
 /// Has it no effect on other threads but by plain accesses of memory?

@@ -17,8 +17,9 @@
 use crate::context::{Context, PassResult};
 use ori::entity::Entity;
 use ori::liveness::ValueSet;
-use ori::{Arg, Block, Cfg, Change, Function, Inst, InstData, Op, Pseudo, Value};
+use ori::{Arg, Block, Cfg, Change, File, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
+use sass::M;
 use smallvec::{SmallVec, smallvec};
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
@@ -266,6 +267,42 @@ fn arguments(function: &Function) -> ValueSet {
     all
 }
 
+/// Words that are zero.
+fn zeros(function: &Function) -> ValueSet {
+    let mut zeros = ValueSet::new(function.values.len());
+    for (_, inst) in insts(function) {
+        let data = &function.insts[inst];
+        let is_zero = matches!(data.args[..], [Arg::Imm(0) | Arg::Zero(_)]);
+        if data.op == Op::Machine(sass::Op::MOV) && is_zero && data.guard.is_none() {
+            zeros.insert(data.results[0]);
+        }
+    }
+    zeros
+}
+
+/// The arguments of a pack at the end of a block: two words of zero at an even place are made by one instruction, where
+/// they are wanted.
+fn words_to_pack(
+    function: &mut Function,
+    block: Block,
+    words: &[Value],
+    zeros: &ValueSet,
+) -> SmallVec<[Arg; 6]> {
+    let mut args = SmallVec::new();
+    for pair in words.chunks(2) {
+        if pair.len() == 2 && pair.iter().all(|word| zeros.contains(*word)) {
+            let zero = function.value(File::R, 2);
+            let name = [Arg::Name(M::SRZ)];
+            let inst = function.insts.push(InstData::new(Op::Machine(sass::Op::CS2R), &[zero], &name));
+            function.blocks[block].insts.push(inst);
+            args.push(zero.into());
+        } else {
+            args.extend(pair.iter().map(|word| Arg::from(*word)));
+        }
+    }
+    args
+}
+
 fn widen_params(function: &mut Function, cfg: &Cfg, block: Block, words: &[Value]) {
     let file = function.values[words[0]].file;
     let count = words.len() as u8;
@@ -279,6 +316,7 @@ fn widen_params(function: &mut Function, cfg: &Cfg, block: Block, words: &[Value
     };
     let params = function.blocks[block].params.clone();
     let indices: Vec<usize> = words.iter().filter_map(|w| params.iter().position(|p| p == w)).collect();
+    let zeros = zeros(function);
     for &pred in &cfg.preds[block.index()] {
         let mut end = std::mem::replace(&mut function.blocks[pred].end, ori::Terminator::Exit);
         for edge in end.edges_mut() {
@@ -286,7 +324,8 @@ fn widen_params(function: &mut Function, cfg: &Cfg, block: Block, words: &[Value
                 continue;
             }
             let tuple = function.value(file, count);
-            let args = indices.iter().map(|i| Arg::from(edge.args[*i])).collect();
+            let words: Vec<Value> = indices.iter().map(|i| edge.args[*i]).collect();
+            let args = words_to_pack(function, pred, &words, &zeros);
             let inst = function.insts.push(pseudo(Pseudo::Pack, smallvec![tuple], args));
             function.blocks[pred].insts.push(inst);
             let mut index = 0..;

@@ -105,6 +105,8 @@ tuning! {
     combine_select_depth = 2, "definitions", "judgment: bounds the time";
     /// How far the definitions of an address are followed to a constant that its offset can have.
     combine_offset_depth = 4, "definitions", "judgment: bounds the time; an index of two dimensions takes three";
+    /// How deep a tree of operations on halves is that become operations on packed halves.
+    combine_half_depth = 4, "definitions", "judgment: bounds the time";
     /// The widest value that common subexpression elimination shares; wider ones are accumulators of MMAs.
     cse_max_words = 4, "registers", "judgment: each accumulator has registers of its own, a shared one would be copied";
     /// Uses up to which a kernel parameter is a constant-bank operand; with more it has a register.

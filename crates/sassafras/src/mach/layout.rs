@@ -6,13 +6,21 @@
 //! check, slow path (cold), join  =>   check, join, …, slow path
 //! ```
 //!
-//! Only `order` of the function changes, and the entry stays first. Linear in the blocks and edges.
+//! A loop that is left in its middle is rotated, so that the test is at its end (LLVM's `rotateLoop`): it is entered by a
+//! branch, and an iteration takes one.
+//!
+//! ```text
+//! header, test, body             =>   body, header, test
+//! ```
+//!
+//! Only `order` of the function changes, and the entry stays first. Linear in the blocks and edges, times the depth of
+//! loops.
 
 use crate::context::{Context, Fuel, PassResult};
 use crate::mach::inst::MachFunction;
 use crate::mach::unit::Unit;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Function, InstData, Op, Terminator};
+use ori::{Block, Cfg, Function, InstData, LoopForest, LoopId, Op, Terminator};
 use sass::M;
 
 pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
@@ -38,7 +46,56 @@ fn order(function: &Function, code: &MachFunction, fuel: &mut Fuel) -> Vec<Block
             next = latch.filter(|_| fuel.burn());
         }
     }
+    let loops = LoopForest::new(&cfg);
+    let mut place = vec![0; code.blocks.len()];
+    order.iter().enumerate().for_each(|(at, block)| place[block.index()] = at);
+    for (id, l) in loops.iter() {
+        let first = place[l.header.index()];
+        if let Some((test, last)) = left_in_the_middle(function, code, (&loops, id), &order, first)
+            && fuel.burn()
+        {
+            order[first..=last].rotate_left(test + 1 - first);
+            (first..=last).for_each(|at| place[order[at].index()] = at);
+        }
+    }
     order
+}
+
+/// The places of a block after which a loop is left or goes on, and of its last block, which jumps to the header. Its
+/// blocks are together, cold ones aside, and the header is the first of them.
+fn left_in_the_middle(
+    function: &Function,
+    code: &MachFunction,
+    (loops, id): (&LoopForest, LoopId),
+    order: &[Block],
+    first: usize,
+) -> Option<(usize, usize)> {
+    let header = loops.get(id).header;
+    if first == 0 || order.get(first) != Some(&header) {
+        return None;
+    }
+    let count = order[first..].iter().take_while(|b| loops.contains(id, **b)).count();
+    let last = first + count - 1;
+    let Terminator::Jump(edge) = &function.blocks[order[last]].end else { return None };
+    // The branch to a block that only jumps leads past it.
+    if edge.to != header || code.blocks[order[last].index()].is_empty() {
+        return None;
+    }
+    let leaves = |at: &usize| {
+        let block = order[*at];
+        let edges = function.blocks[block].end.edges();
+        let is_next = |to: Block| to == order[at + 1];
+        loops.innermost(block) == Some(id)
+            && edges.len() == 2
+            && edges.iter().any(|edge| is_next(edge.to))
+            && edges.iter().any(|edge| !loops.contains(id, edge.to))
+    };
+    let falls_out = |at: &usize| {
+        let edges = function.blocks[order[*at]].end.edges();
+        order.get(last + 1).is_some_and(|next| edges.iter().any(|edge| edge.to == *next))
+    };
+    let test = (first..last).filter(leaves).find(falls_out).or_else(|| (first..last).rfind(leaves))?;
+    Some((test, last))
 }
 
 /// Slow paths, blocks that trap, and blocks that run only before or after these.

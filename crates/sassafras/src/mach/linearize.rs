@@ -470,9 +470,14 @@ impl Linearizer<'_> {
                 if falls_through(self, yes) {
                     self.branch(Guard { predicate, not: !negated }, no);
                 } else {
-                    self.branch(Guard { predicate, not: *negated }, yes);
-                    if !falls_through(self, no) {
-                        self.branch(Guard::ALWAYS, no);
+                    // Where neither follows, an iteration takes one branch, and the way out two.
+                    let is_back = |to: Block| !rest.contains(&to);
+                    let goes_on = !falls_through(self, no) && is_back(no) && !is_back(yes);
+                    let (first, not, second) =
+                        if goes_on { (no, !negated, yes) } else { (yes, *negated, no) };
+                    self.branch(Guard { predicate, not }, first);
+                    if !falls_through(self, second) {
+                        self.branch(Guard::ALWAYS, second);
                     }
                 }
             }

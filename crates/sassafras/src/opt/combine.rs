@@ -25,6 +25,7 @@ mod constants;
 mod contract;
 mod expressions;
 mod floats;
+mod halves;
 mod identities;
 mod loads;
 mod offsets;
@@ -91,6 +92,8 @@ struct Combine<'a> {
     clock: u32,
     /// Use counts. Rewrites only lower them.
     uses: Vec<u32>,
+    /// Pairs whose upper word is read, by value.
+    upper_word_reads: Vec<bool>,
     /// Uses of float products by sums that they may be contracted with: see `contract.rs`.
     contracted_uses: FxHashMap<Value, u32>,
     /// The instructions that compute each expression, and their blocks.
@@ -121,6 +124,7 @@ impl<'a> Combine<'a> {
             visited_at: vec![0; count],
             clock: 0,
             uses: function.use_counts(cfg.order.iter().copied()),
+            upper_word_reads: upper_word_reads(function, cfg),
             contracted_uses: contract::uses(function, cfg),
             expressions: Expressions::default(),
             available: Vec::new(),
@@ -245,6 +249,7 @@ impl<'a> Combine<'a> {
             self.visited_at.push(0);
         }
         self.uses.resize(self.function.values.len(), 1);
+        self.upper_word_reads.resize(self.function.values.len(), true);
     }
 
     /// The pack of two words, an available one or a new one.
@@ -529,6 +534,34 @@ fn next_values(function: &Function, cfg: &Cfg) -> FxHashSet<Value> {
     let words: Vec<Value> = packs.flat_map(InstData::uses).collect();
     values.extend(words);
     values
+}
+
+/// The values of which more than the lowest word is read. Packs of words that are read one by one are looked through by
+/// what reads them.
+fn upper_word_reads(function: &Function, cfg: &Cfg) -> Vec<bool> {
+    let mut reads = vec![false; function.values.len()];
+    for &block in &cfg.order {
+        let data = &function.blocks[block];
+        for inst in &data.insts {
+            let data = &function.insts[*inst];
+            for arg in &data.args {
+                match arg {
+                    Arg::Use(u) if u.part != Some(Part { first: 0, count: 1 }) => {
+                        reads[u.value.index()] = true
+                    }
+                    Arg::Bank { index: Some(index), .. } => reads[index.index()] = true,
+                    _ => {}
+                }
+            }
+            if let Some(guard) = &data.guard {
+                guard.else_values.iter().for_each(|v| reads[v.index()] = true);
+            }
+        }
+        for edge in data.end.edges() {
+            edge.args.iter().for_each(|v| reads[v.index()] = true);
+        }
+    }
+    reads
 }
 
 /// The key of an expression whose results have these shapes, with commutative arguments in one order.

@@ -2,7 +2,8 @@
 //!
 //! A load is replaced by a known value if a load or store with the same operands dominates it, and nothing in between
 //! may change the memory or make other threads' writes visible. A store is dead if another store to the same bytes
-//! follows before anything reads or orders them.
+//! follows before anything reads or orders them. So is one to a local variable that nothing reads: local memory belongs
+//! to the thread, and ends with it.
 //!
 //! ```text
 //! b0: STG v0, v1, 0x0, v2                b0: STG v0, v1, 0x0, v2
@@ -17,10 +18,10 @@
 //! `combine`, which handles them within a block. Postcondition: no such load or store is left within the bounds
 //! (`load_elim_words`, `load_elim_distance`). Cost: linear in the code, times the first of them.
 
-use crate::analysis::effects::{self, Effects, Memory};
+use crate::analysis::effects::{self, Access, Effects, Memory, Space};
 use crate::context::{Context, Fuel, PassResult, Tuning};
 use ori::entity::Entity;
-use ori::{Arg, Block, Cfg, Change, File, Function, Inst, InstData, Op, Value};
+use ori::{Arg, Block, Cfg, Change, File, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::FxHashSet;
 use sass::{M, Op as Name};
 use smallvec::SmallVec;
@@ -42,6 +43,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
         pass.visit_block(&cfg, block);
     }
     pass.rename();
+    remove_unread_stores(function, &mut context.fuel);
     Ok(Change::Instructions.when(context.fuel.used() != rewrites))
 }
 
@@ -188,6 +190,79 @@ fn find(equal_to: &[Value], mut value: Value) -> Value {
         value = equal_to[value.index()];
     }
     value
+}
+
+/// Removes stores to the stack frame of bytes that nothing loads, and the frame if nothing names it any more. A generic
+/// load may read them, and so may the functions that are called.
+fn remove_unread_stores(function: &mut Function, fuel: &mut Fuel) {
+    let calls =
+        |op: Op| matches!(op, Op::Pseudo(Pseudo::Call | Pseudo::CallRoutine | Pseudo::Entry | Pseudo::Leave));
+    if function.frame == 0 || function.moving_stack {
+        return;
+    }
+    let mut loads: Vec<Access> = Vec::new();
+    let mut has_stores = false;
+    for block in function.blocks.keys() {
+        for inst in &function.blocks[block].insts {
+            let data = &function.insts[*inst];
+            match Effects::of(data).memory {
+                _ if calls(data.op) => return,
+                Memory::Read(access) if matches!(access.space, Space::Local | Space::Generic) => {
+                    loads.push(access);
+                }
+                // Its address is not known.
+                Memory::None if data.op == Op::Machine(Name::LDL) => return,
+                Memory::Unknown if data.op == Op::Machine(Name::ATOM) => return,
+                Memory::Write(access) => has_stores |= access.space == Space::Local,
+                _ => {}
+            }
+        }
+    }
+    if !has_stores {
+        return;
+    }
+    let is_dead = |data: &InstData| match Effects::of(data).memory {
+        Memory::Write(access) if data.op == Op::Machine(Name::STL) => {
+            !loads.iter().any(|load| may_overlap(load, &access))
+        }
+        _ => false,
+    };
+    let mut has_changed = false;
+    for block in function.blocks.keys() {
+        let mut insts = std::mem::take(&mut function.blocks[block].insts);
+        let count = insts.len();
+        insts.retain(|inst| !is_dead(&function.insts[*inst]) || !fuel.burn());
+        has_changed |= insts.len() < count;
+        function.blocks[block].insts = insts;
+    }
+    if has_changed && !names_frame(function) {
+        function.frame = 0;
+    }
+}
+
+/// Does anything but an address that nobody reads name the frame?
+fn names_frame(function: &Function) -> bool {
+    let blocks: Vec<Block> = function.blocks.keys().collect();
+    let mut uses = function.use_counts(blocks.iter().copied());
+    // Backward, so that what reads an address comes before it.
+    for block in blocks.into_iter().rev() {
+        for inst in function.blocks[block].insts.iter().rev() {
+            let data = &function.insts[*inst];
+            let is_unread = data.results.iter().all(|result| uses[result.index()] == 0);
+            if effects::is_pure(data) && is_unread {
+                data.uses().for_each(|value| uses[value.index()] -= 1);
+            } else if data.args.contains(&Arg::Stack) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Two places in the frame are different bytes; any other address may be of either.
+fn may_overlap(load: &Access, store: &Access) -> bool {
+    let in_frame = |access: &Access| access.base == Some(Arg::Stack) && access.index.is_none();
+    !in_frame(load) || !in_frame(store) || load.may_alias(store)
 }
 
 /// A store that may turn out to be dead.

@@ -25,6 +25,7 @@
 mod cost;
 mod duplicates;
 mod forms;
+mod launch_words;
 mod shared_addresses;
 
 use crate::analysis::convergent_loops;
@@ -46,6 +47,9 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     if !context.machine.uniform_registers || insts.any(|data| calls(data.op)) {
         return Ok(Change::Nothing);
     }
+    let rewrites = context.fuel.used();
+    launch_words::load(function, context.machine, &mut context.fuel);
+    let loaded = Change::Instructions.when(context.fuel.used() != rewrites);
     let cfg = context.analyses.cfg(function);
     let divergence = context.analyses.divergence(function);
     let loops = context.analyses.loops(function);
@@ -55,7 +59,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let tuning = &context.tuning;
     webs.limit(tuning.uniform_web_across as usize, tuning.uniform_web_registers as usize);
     if webs.members().next().is_none() || !context.fuel.burn() {
-        return Ok(Change::Nothing);
+        return Ok(loaded);
     }
     webs.rewrite();
     let made = std::mem::take(&mut webs.made);

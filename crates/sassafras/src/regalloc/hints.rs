@@ -14,6 +14,16 @@
 //!         branch p, b1(v3, v6), …
 //! ```
 //!
+//! A pack of a word of a longer value that dies there can have the place of that value, if the other words of it are
+//! dead by then: a sum with the upper word of a product takes its place. So do the value, and what dies where it is
+//! defined, where the pack has a place of its own.
+//!
+//! ```text
+//! v2 = IMAD.WIDE.U32 v0, v1, v9          v2 and v4 want the same registers
+//! v3 = IMAD v8, v1, v2[1]                v3 wants that of v2[1]
+//! v4 = Pack v2[0], v3
+//! ```
+//!
 //! Values that are live where such a value is defined avoid the register that it wants: the first word of a pack that
 //! gets a register reserves a window for the whole tuple within the block, also where words reach the pack as parameters
 //! of its block (fragments that one iteration loads and the next one multiplies), and the registers of a loop's parameters are
@@ -51,6 +61,8 @@ pub struct Hints {
     by_value: Vec<Option<Hint>>,
     /// The register of a pack's result or of a parameter that its words or arguments prefer: that of the first of them.
     target_reg: Vec<Option<u8>>,
+    /// By pack: a value of which a word is packed and that dies there, the word, and its place in the pack.
+    packed_parts: FxHashMap<Value, (Value, u8, u8)>,
     /// The windows of packs that the current block has yet to reach: others avoid them if they can.
     pending_packs: Vec<(Value, Range<usize>)>,
     /// The registers of parameters of the loops around the current block, which their next values want.
@@ -90,6 +102,7 @@ impl Hints {
         let mut hints = Hints {
             by_value: vec![None; function.values.len()],
             target_reg: vec![None; function.values.len()],
+            packed_parts: FxHashMap::default(),
             pending_packs: Vec::new(),
             next_values: Vec::new(),
             death: vec![(None, 0); function.values.len()],
@@ -169,6 +182,15 @@ impl Hints {
             if u.part.is_none_or(|p| p.count == words) && is_killed(&u.value) {
                 let hint = Hint::Packed { whole: inst.results[0], offset, reserves: true };
                 self.by_value[u.value.index()] = Some(hint);
+            } else if let Some(part) = u.part.filter(|_| is_killed(&u.value))
+                && let Some(place) = offset.checked_sub(part.first)
+            {
+                let whole = inst.results[0];
+                self.packed_parts.entry(whole).or_insert((u.value, part.first, offset));
+                if place + words <= function.values[whole].words {
+                    let hint = Hint::Packed { whole, offset: place, reserves: false };
+                    self.by_value[u.value.index()].get_or_insert(hint);
+                }
             }
             offset += u.part.map_or(words, |p| p.count);
         }
@@ -431,6 +453,13 @@ impl Allocator<'_> {
                 }
             },
             Hint::Packed { whole, offset, reserves } => {
+                if let Some(&(part, ..)) = self.hints.packed_parts.get(&whole)
+                    && part != value
+                {
+                    // What is defined before it leaves it its place.
+                    self.assigned[part.index()]?;
+                    return fits(self, self.window_of_part(whole)?.checked_add(offset)?);
+                }
                 if let Some(reg) = self.hints.target_reg[whole.index()] {
                     return fits(self, reg.checked_add(offset)?);
                 }
@@ -448,6 +477,14 @@ impl Allocator<'_> {
                 fits(self, reg).filter(|_| !clobbered.all.meets(RegSet::of(reg, words.into())))
             }
         }
+    }
+
+    /// The registers of a pack that has the place of a longer value of which it has a word.
+    fn window_of_part(&self, whole: Value) -> Option<u8> {
+        let &(value, first, offset) = self.hints.packed_parts.get(&whole)?;
+        let window = self.assigned[value.index()]?.checked_add(first)?.checked_sub(offset)?;
+        let alignment = self.function.values[whole].words.next_power_of_two().min(4);
+        (window % alignment == 0).then_some(window)
     }
 
     /// The first register of the parameters that the words of an unpack are passed to, if these are contiguous.

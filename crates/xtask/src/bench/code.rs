@@ -1,37 +1,83 @@
-//! `bench code`: how many instructions our code has, and ptxas's at `-O3`, in all and in innermost loops.
+//! `bench code`: what our code is made of, and ptxas's at `-O3`: one row for each count, the sums over all files.
 //!
-//! Counted in listings of the cubins. Padding behind the code doesn't count; idle instructions within it do. A loop is
-//! what lies between a branch and an earlier place that it goes to; it is innermost if no other lies in it.
+//! Counted in the decoded cubins. Padding behind the code doesn't count, but in code bytes; idle instructions within it
+//! do. Loops are natural loops.
+
+mod count;
 
 use crate::tools::Tools;
 use crate::{Result, shell};
-use std::collections::BTreeMap;
+use count::{COLUMNS, Column, Count};
+use rayon::prelude::*;
+use sass::Target;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const ARCH: &str = "-arch=sm_90a";
+/// Threads of a block, for occupancy.
+const BLOCK: u32 = 256;
 
-/// Instructions of a cubin, or of several.
-#[derive(Clone, Default)]
-struct Count {
-    all: usize,
-    in_loops: usize,
-    by_operation: BTreeMap<String, usize>,
+#[derive(Default)]
+struct Options {
+    folders: Vec<String>,
+    /// The compiler, in place of the one that is built for this.
+    program: Option<PathBuf>,
+    target: Option<String>,
+    /// The column whose counts per file are listed.
+    by: Option<String>,
 }
 
-pub fn run(folders: &[String]) -> Result<()> {
+/// What a compiler makes of a file.
+struct File {
+    count: Count,
+    code_bytes: u64,
+    /// Of each kernel, in the order of their names.
+    registers: Vec<(String, u32)>,
+}
+
+struct Row {
+    name: String,
+    ours: File,
+    ptxas: File,
+}
+
+pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
+    use lexopt::prelude::*;
+    let mut options = Options::default();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("program") => options.program = Some(arguments.value()?.into()),
+            Long("target") => options.target = Some(arguments.value()?.string()?),
+            Long("by") => options.by = Some(arguments.value()?.string()?),
+            Value(folder) => options.folders.push(folder.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
     let tools = Tools::find()?;
-    shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "sassafras-cli"]))?;
-    let ours = shell::target_dir().join("release/sassafras");
+    let ours = match &options.program {
+        Some(program) => program.clone(),
+        None => {
+            shell::run(&mut shell::cargo(["build", "--quiet", "--release", "--package", "sassafras-cli"]))?;
+            shell::target_dir().join("release/sassafras")
+        }
+    };
+    let target = options.target.as_deref().unwrap_or("sm_90a");
     let dir = shell::target_dir().join("bench");
     shell::create_dir(&dir)?;
+    let compiled: Result<Vec<_>> = files(&options.folders)?
+        .par_iter()
+        .enumerate()
+        .map(|(index, file)| {
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let cubin = dir.join(format!("code-{}-{index}.cubin", std::process::id()));
+            let new = compile(&ours, target, file, &cubin)?;
+            let reference = compile(&tools.bin().join("ptxas"), target, file, &cubin)?;
+            Ok((name, new, reference))
+        })
+        .collect();
     let mut rows = Vec::new();
-    for file in files(folders)? {
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let count = |program: &Path| count(program, &ours, &file, &dir.join("code.cubin"));
-        let (new, reference) = (count(&ours)?, count(&tools.bin().join("ptxas"))?);
+    for (name, new, reference) in compiled? {
         match (new, reference) {
-            (Some(new), Some(reference)) => rows.push((name, new, reference)),
+            (Some(ours), Some(ptxas)) => rows.push(Row { name, ours, ptxas }),
             (None, Some(_)) => println!("{name}: we don't compile it"),
             (_, None) => println!("{name}: ptxas doesn't compile it"),
         }
@@ -39,8 +85,7 @@ pub fn run(folders: &[String]) -> Result<()> {
     if rows.is_empty() {
         return Err("nothing was compiled".into());
     }
-    print(rows);
-    Ok(())
+    print(&mut rows, options.by.as_deref())
 }
 
 /// The PTX files of folders, or of the repository's corpus.
@@ -57,99 +102,90 @@ pub fn files(folders: &[String]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The instructions of what a compiler makes of a file; `None` if it refuses.
-fn count(compiler: &Path, lister: &Path, file: &Path, cubin: &Path) -> Result<Option<Count>> {
-    let output = shell::capture(Command::new(compiler).args([ARCH, "-O3", "-o"]).arg(cubin).arg(file))?;
+/// What a compiler makes of a file; `None` if it refuses.
+fn compile(compiler: &Path, target: &str, file: &Path, cubin: &Path) -> Result<Option<File>> {
+    let arch = format!("-arch={target}");
+    let output = shell::capture(Command::new(compiler).args([&arch, "-O3", "-o"]).arg(cubin).arg(file))?;
     if !output.status.success() {
         return Ok(None);
     }
-    let listing = shell::capture(Command::new(lister).arg("disasm").arg(cubin))?;
-    let listing = String::from_utf8_lossy(&listing.stdout);
+    let bytes = shell::read_bytes(cubin)?;
+    std::fs::remove_file(cubin)?;
+    let object = cubin::Object::read(&bytes).map_err(|e| format!("{}: {e}", file.display()))?;
+    let sections = sim::verify::read(&object).map_err(|e| format!("{}: {e}", file.display()))?;
     let mut count = Count::default();
-    for section in listing.split(".section .text.").skip(1) {
-        count.add(&instructions(section));
+    let mut code_bytes = 0;
+    for code in &sections {
+        code_bytes += code.insts.len() as u64 * sass::WORD_BYTES;
+        count.add_section(code);
     }
-    Ok(Some(count))
-}
-
-/// Address and text of each instruction of a section, up to the branch to itself that stands before the padding.
-fn instructions(section: &str) -> Vec<(u64, &str)> {
-    let read = |line: &'_ str| -> Option<(u64, usize)> {
-        let from = line.find("/*")? + 2;
-        let to = line[from..].find("*/")? + from;
-        let address = u64::from_str_radix(&line[from..to], 16).ok()?;
-        // The control code stands between address and text.
-        let code = line[to + 2..].trim_start();
-        let text = code.find(char::is_whitespace)? + (line.len() - code.len());
-        Some((address, text))
-    };
-    let all = section.lines().filter_map(|line| read(line).map(|(at, text)| (at, line[text..].trim())));
-    let mut all: Vec<(u64, &str)> = all.collect();
-    let is_end = |(at, text): &(u64, &str)| jump(text) == Some(*at);
-    if let Some(end) = all.iter().rposition(is_end) {
-        all.truncate(end);
-    }
-    all
-}
-
-/// Where a branch goes.
-fn jump(text: &str) -> Option<u64> {
-    if !text.split_whitespace().any(|word| word == "BRA" || word.starts_with("BRA.")) {
-        return None;
-    }
-    let label = text.split(".L_").nth(1)?;
-    let digits = label.split(|c: char| !c.is_ascii_hexdigit()).next()?;
-    u64::from_str_radix(digits, 16).ok()
-}
-
-fn operation(text: &str) -> &str {
-    let text = if text.starts_with('@') { text.split_once(' ').map_or("", |(_, rest)| rest) } else { text };
-    text.trim_start().split(['.', ' ']).next().unwrap_or_default()
-}
-
-impl Count {
-    fn add(&mut self, instructions: &[(u64, &str)]) {
-        let back = instructions.iter().filter_map(|(at, text)| Some((jump(text)?, *at)));
-        let loops: Vec<(u64, u64)> = back.filter(|(to, at)| to <= at).collect();
-        let contains = |a: &(u64, u64), b: &(u64, u64)| a != b && a.0 <= b.0 && b.1 <= a.1;
-        let inner: Vec<_> = loops.iter().filter(|l| !loops.iter().any(|other| contains(l, other))).collect();
-        for (at, text) in instructions {
-            self.all += 1;
-            self.in_loops += usize::from(inner.iter().any(|(first, last)| first <= at && at <= last));
-            *self.by_operation.entry(operation(text).to_string()).or_default() += 1;
-        }
-    }
-
-    fn sum(&mut self, other: &Count) {
-        self.all += other.all;
-        self.in_loops += other.in_loops;
-        for (operation, count) in &other.by_operation {
-            *self.by_operation.entry(operation.clone()).or_default() += count;
-        }
-    }
+    let kernels = cubin::inspect::CubinReport::new(&object).kernels;
+    let mut registers: Vec<_> =
+        kernels.into_iter().filter_map(|kernel| Some((kernel.name, kernel.registers?))).collect();
+    registers.sort();
+    Ok(Some(File { count, code_bytes, registers }))
 }
 
 fn ratio(a: usize, b: usize) -> f64 {
     a as f64 / b.max(1) as f64
 }
 
-fn print(mut rows: Vec<(String, Count, Count)>) {
-    rows.sort_by(|a, b| ratio(a.1.all, a.2.all).total_cmp(&ratio(b.1.all, b.2.all)));
-    println!("ratio    ours   ptxas   in loops   ptxas   kernel");
-    let (mut ours, mut ptxas, mut logarithms) = (Count::default(), Count::default(), 0.0);
-    for (name, new, reference) in &rows {
-        let all = ratio(new.all, reference.all);
-        let (a, b, c, d) = (new.all, reference.all, new.in_loops, reference.in_loops);
-        println!("{all:>5.2} {a:>7} {b:>7} {c:>10} {d:>7}   {name}");
-        ours.sum(new);
-        ptxas.sum(reference);
-        logarithms += all.ln();
+/// The geometric mean of ratios.
+fn mean(ratios: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = ratios.fold((0.0, 0), |(sum, count), ratio| (sum + ratio.ln(), count + 1));
+    (sum / f64::from(count.max(1))).exp()
+}
+
+/// Resident warps of an SM by registers alone.
+fn occupancy(registers: u32) -> u32 {
+    let unit = Target::REGISTER_UNIT;
+    let registers = registers.next_multiple_of(unit).max(unit);
+    let warps = Target::PARTITIONS * (Target::REGISTERS_PER_PARTITION / (Target::WARP * registers));
+    let of_block = BLOCK / Target::WARP;
+    (warps / of_block * of_block).min(64)
+}
+
+fn print(rows: &mut [Row], by: Option<&str>) -> Result<()> {
+    if let Some(by) = by {
+        let column = COLUMNS.iter().find(|(_, name)| *name == by);
+        let names = || COLUMNS.map(|(_, name)| name).join("', '");
+        let &(column, _) = column.ok_or_else(|| format!("no column '{by}': there are '{}'", names()))?;
+        rows.sort_by_key(|row| row.ours.count.of(column) as i64 - row.ptxas.count.of(column) as i64);
+        println!("{:>8} {:>8}   {by}", "ours", "ptxas");
+        for row in &*rows {
+            println!("{:>8} {:>8}   {}", row.ours.count.of(column), row.ptxas.count.of(column), row.name);
+        }
     }
-    let mean = (logarithms / rows.len() as f64).exp();
-    println!("all: {} against {}, ratio {:.3}", ours.all, ptxas.all, ratio(ours.all, ptxas.all));
-    let loops = ratio(ours.in_loops, ptxas.in_loops);
-    println!("innermost loops: {} against {}, ratio {loops:.3}", ours.in_loops, ptxas.in_loops);
-    println!("geometric mean of the kernels: {mean:.3}");
+    let (mut ours, mut ptxas) = (Count::default(), Count::default());
+    for row in &*rows {
+        ours.sum(&row.ours.count);
+        ptxas.sum(&row.ptxas.count);
+    }
+    println!("{:<28} {:>9} {:>9} {:>7}", "", "ours", "ptxas", "ratio");
+    for (column, name) in COLUMNS {
+        let (a, b) = (ours.of(column), ptxas.of(column));
+        println!("{name:<28} {a:>9} {b:>9} {:>7.3}", ratio(a, b));
+    }
+    let registers = |file: fn(&Row) -> &File| -> Vec<u32> {
+        rows.iter().flat_map(|row| file(row).registers.iter().map(|(_, registers)| *registers)).collect()
+    };
+    let (a, b) = (registers(|row| &row.ours), registers(|row| &row.ptxas));
+    let pairs = || a.iter().zip(&b);
+    let of_kernels = mean(pairs().map(|(&a, &b)| f64::from(a) / f64::from(b)));
+    println!("{:<28} {:>9} {:>9} {of_kernels:>7.3}", "registers, mean of kernels", sum(&a), sum(&b));
+    let lower = pairs().filter(|&(&a, &b)| occupancy(a) < occupancy(b)).count();
+    let higher = pairs().filter(|&(&a, &b)| occupancy(a) > occupancy(b)).count();
+    println!(
+        "occupancy of {} kernels by registers, blocks of {BLOCK}: lower {lower}, higher {higher}",
+        a.len()
+    );
+    let code_bytes = |file: fn(&Row) -> &File| rows.iter().map(|row| file(row).code_bytes).sum::<u64>();
+    let of_files = mean(rows.iter().map(|row| row.ours.code_bytes as f64 / row.ptxas.code_bytes as f64));
+    let (a, b) = (code_bytes(|row| &row.ours), code_bytes(|row| &row.ptxas));
+    println!("{:<28} {a:>9} {b:>9} {of_files:>7.3}", "code bytes, mean of files");
+    let count = |count: &Count| count.of(Column::Instructions);
+    let of_files = mean(rows.iter().map(|row| ratio(count(&row.ours.count), count(&row.ptxas.count))));
+    println!("instructions, geometric mean of files: {of_files:.3}");
     let of = |count: &Count, operation: &String| count.by_operation.get(operation).copied().unwrap_or(0);
     let mut operations: Vec<&String> = ours.by_operation.keys().chain(ptxas.by_operation.keys()).collect();
     operations.sort();
@@ -157,4 +193,9 @@ fn print(mut rows: Vec<(String, Count, Count)>) {
     operations.sort_by_key(|o| of(&ptxas, o) as i64 - of(&ours, o) as i64);
     let shown = operations.iter().take(16).map(|o| format!("{o} {} {}", of(&ours, o), of(&ptxas, o)));
     println!("most in excess (ours, ptxas): {}", shown.collect::<Vec<_>>().join(", "));
+    Ok(())
+}
+
+fn sum(counts: &[u32]) -> u32 {
+    counts.iter().sum()
 }

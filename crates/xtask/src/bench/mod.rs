@@ -26,13 +26,13 @@ pub fn run(mut arguments: lexopt::Parser) -> Result<()> {
     while let Some(argument) = arguments.next()? {
         match argument {
             Value(name) if what.is_none() && name == "gpu" => return gpu::run(arguments),
+            Value(name) if what.is_none() && name == "code" => return code::run(arguments),
             Value(name) if what.is_none() => what = Some(name.string()?),
             Value(word) => rest.push(word.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
     match what.as_deref() {
-        Some("code") => code::run(&rest),
         Some("compile") => compile::run(&rest),
         Some("frontend") => {
             let sizes: std::result::Result<Vec<usize>, _> = rest.iter().map(|size| size.parse()).collect();

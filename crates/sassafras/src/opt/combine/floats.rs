@@ -56,6 +56,7 @@ impl Combine<'_> {
         let Op::Machine(op) = data.op else { return None };
         let computed = match (op, &data.modifiers[..], &data.args[..]) {
             (sass::Op::MUFU, [M::EX2 | M::SQRT], _) => 0.0,
+            (sass::Op::MUFU, [M::SIN | M::COS | M::TANH], _) => -1.0,
             (sass::Op::FADD, [] | [M::FTZ], [a, b]) => least(a)? + least(b)?,
             (sass::Op::FMUL, [] | [M::FTZ], [a, b]) => product(a, b)?,
             (sass::Op::FFMA, [] | [M::FTZ], [a, b, c]) => product(a, b).and(least(c))?,

@@ -20,6 +20,10 @@
 //! v9, p0 = IMAD.WIDE.U32 v0, v3, v8
 //! v10, p1 = IADD3 v5.1, v9.0, RZ
 //! ```
+//!
+//! A product of which only the lower word is read is one of words, which takes half the time: the address of a local or
+//! shared variable, or of one in a constant bank. Sums of multiples of one word are a multiple of it:
+//! `(x * m) * k + x * n` is `x * (m * k + n)`.
 
 use super::expressions::PAIR;
 use super::rules::{RZ, is_zero, plain};
@@ -48,6 +52,129 @@ pub(super) fn wide(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         return Some(Rewrite::Inst(Box::new(copy_of_word(data, product, is_upper))));
     }
     None
+}
+
+/// A product of two words of which only the lower one is read.
+pub(super) fn low_word(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([M::WIDE, ..], [product], None) = (&data.modifiers[..], &data.results[..], &data.guard) else {
+        return None;
+    };
+    // An equal product may be there as a whole.
+    if c.upper_word_reads[product.index()] || c.available_expression(&c.expression_key(data)?).is_some() {
+        return None;
+    }
+    let [a, b, addend] = data.args[..] else { return None };
+    let addend = match addend {
+        Arg::Use(u) if u.is_plain() && u.part.is_none() => Arg::word(u.value, 0),
+        Arg::Zero(_) => addend,
+        _ => return None,
+    };
+    // A shift is cheaper where it is enough.
+    let (op, modifiers, args): (_, &[M], _) = match b {
+        Arg::Imm(n) if (n as u32).is_power_of_two() && is_zero(&addend) => {
+            let by = Arg::Imm((n as u32).trailing_zeros().into());
+            (sass::Op::SHF, &[M::L, M::U32], [a, by, RZ])
+        }
+        _ => (sass::Op::IMAD, &[], [a, b, addend]),
+    };
+    let low = c.function.value(File::R, 1);
+    c.grow_tables();
+    let like = InstData { results: smallvec![low], ..data.clone() };
+    let Rewrite::Inst(new) = c.legal(&like, op, modifiers, &args)? else { return None };
+    c.append(*new);
+    c.uses[low.index()] = c.uses[product.index()];
+    let high = c.emit(Op::Pseudo(Pseudo::Undef), 1, &[], data.at);
+    let (op, args) = (Op::Pseudo(Pseudo::Pack), SmallVec::from_slice(&[low.into(), high.into()]));
+    Some(Rewrite::Inst(Box::new(InstData { op, modifiers: smallvec![], args, ..data.clone() })))
+}
+
+/// `x + a * b` of 64 bits: what is added to the product of the lower words is its addend.
+///
+/// ```text
+/// v5 = IMAD.WIDE.U32 v0, v2, RZ          v9 = IMAD.WIDE.U32 v0, v2, v4
+/// v6 = IMAD v1, v2, v5.1                 v8 = IMAD v1, v2, v9.1
+/// v7, p0 = IADD3 v5.0, v4.0, RZ     →    v10 = Pack v9.0, v8
+/// v8 = IADD3.X v6, v4.1, RZ, p0
+/// v10 = Pack v7, v8
+/// ```
+pub(super) fn add_to_product(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([low, high], None) = (&data.args[..], &data.guard) else { return None };
+    let [a, b] = c.match_add64(low, high)?;
+    for (x, [lowest, upper]) in [(a, b), (b, a)] {
+        let Arg::Use(u) = lowest else { continue };
+        if Arg::Use(u) != Arg::word(u.value, 0) || c.uses[u.value.index()] != 2 {
+            continue;
+        }
+        // The products that are added to the upper word, the last one first.
+        let mut sums: SmallVec<[InstData; 2]> = SmallVec::new();
+        let mut word = upper;
+        while let Some(sum) = c.single_use(&word, sass::Op::IMAD)
+            && sum.modifiers.is_empty()
+            && sums.len() < 2
+        {
+            word = sum.args[2];
+            sums.push(sum.clone());
+        }
+        let product = c.definition_of(u.value).filter(|d| d.results.len() == 1);
+        let Some(&[first, second, RZ]) = product.and_then(|d| operands(d, sass::Op::IMAD, &WIDE)) else {
+            continue;
+        };
+        let is_read_here = word == Arg::word(u.value, 1) && !sums.is_empty();
+        if !is_read_here || !x.iter().all(|word| matches!(word, Arg::Use(_))) {
+            continue;
+        }
+        let Some(addend) = c.whole_pair(&x) else { continue };
+        let wide = c.function.value(File::R, 2);
+        c.grow_tables();
+        let like = InstData { results: smallvec![wide], ..data.clone() };
+        let args = [first, second, addend.into()];
+        let Rewrite::Inst(new) = c.legal(&like, sass::Op::IMAD, &WIDE, &args)? else { return None };
+        c.append(*new);
+        let mut word = Arg::word(wide, 1);
+        for sum in sums.into_iter().rev() {
+            word = c.emit(Op::Machine(sass::Op::IMAD), 1, &[sum.args[0], sum.args[1], word], sum.at).into();
+        }
+        let args = SmallVec::from_slice(&[Arg::word(wide, 0), word]);
+        return Some(Rewrite::Inst(Box::new(InstData { args, ..data.clone() })));
+    }
+    None
+}
+
+/// The word and the number whose product an operand is.
+fn multiple(c: &Combine, arg: &Arg) -> Option<(Value, i32)> {
+    let value = plain(arg)?;
+    let of = c.definition_of(value).filter(|d| d.results.len() == 1);
+    let factors = of.and_then(|data| match (data.op, &data.modifiers[..], &data.args[..]) {
+        (Op::Machine(sass::Op::IMAD), [], [x, Arg::Imm(n), zero]) if is_zero(zero) => {
+            Some((plain(x)?, *n as i32))
+        }
+        (Op::Machine(sass::Op::SHF), [M::L, M::U32], [x, Arg::Imm(n @ 0..32), RZ]) => {
+            Some((plain(x)?, 1i32 << n))
+        }
+        _ => None,
+    });
+    Some(factors.unwrap_or((value, 1)))
+}
+
+/// `(x * m) * k + x * n`
+pub(super) fn sum_of_multiples(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let ([], [first, second, third], [_]) = (&data.modifiers[..], &data.args[..], &data.results[..]) else {
+        return None;
+    };
+    let ((x, m), (y, n)) = match (data.op, second, third) {
+        (Op::Machine(sass::Op::IMAD), Arg::Imm(k), addend) => {
+            let (x, m) = multiple(c, first)?;
+            ((x, m.wrapping_mul(*k as i32)), multiple(c, addend)?)
+        }
+        (Op::Machine(sass::Op::IADD3), second, &RZ) => (multiple(c, first)?, multiple(c, second)?),
+        _ => return None,
+    };
+    // Of `x + x` and `x * k + x` nothing is left to compute before.
+    let is_product = |arg: &Arg| plain(arg).is_some_and(|v| v != x);
+    let sums =
+        is_product(first) || is_product(if data.op == Op::Machine(sass::Op::IMAD) { third } else { second });
+    let factor = Arg::Imm(m.wrapping_add(n).into());
+    (x == y && sums).then(|| c.legal(data, sass::Op::IMAD, &[], &[x.into(), factor, RZ])).flatten()
 }
 
 /// In place of an instruction, a copy of one word of the product.

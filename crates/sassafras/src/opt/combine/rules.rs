@@ -3,8 +3,8 @@
 //! A rule that is profitable only if another instruction becomes dead accesses that instruction through `single_use`.
 
 use super::{
-    Combine, Key, PAIR, Rewrite, bitwise, carries, contract, floats, identities, offsets, products, selects,
-    shifts,
+    Combine, Key, PAIR, Rewrite, bitwise, carries, contract, floats, halves, identities, offsets, products,
+    selects, shifts,
 };
 use crate::analysis::effects;
 use ori::{Arg, File, Generic, InstData, Op, Part, Pseudo, Use, Value, entity::Entity};
@@ -17,6 +17,7 @@ pub(super) type Rule = fn(&mut Combine, &InstData) -> Option<Rewrite>;
 const RULES: &[(Op, Rule)] = &[
     (Op::Pseudo(Pseudo::Pack), repack),
     (Op::Pseudo(Pseudo::Pack), mad_wide),
+    (Op::Pseudo(Pseudo::Pack), products::add_to_product),
     (Op::Pseudo(Pseudo::Pack), lea64),
     (Op::Pseudo(Pseudo::Pack), reassociate_add64),
     (Op::Pseudo(Pseudo::Pack), zero_pair),
@@ -29,19 +30,24 @@ const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::IADD3), mad),
     (Op::Machine(sass::Op::IADD3), subtract_product),
     (Op::Machine(sass::Op::IADD3), lea),
+    (Op::Machine(sass::Op::IADD3), products::sum_of_multiples),
     (Op::Machine(sass::Op::IADD3), reassociate_add),
     (Op::Machine(sass::Op::LEA), lea_of_constant),
     (Op::Machine(sass::Op::IMAD), mul_by_one),
     (Op::Machine(sass::Op::IMAD), products::wide),
+    (Op::Machine(sass::Op::IMAD), products::low_word),
+    (Op::Machine(sass::Op::IMAD), products::sum_of_multiples),
     (Op::Machine(sass::Op::IMAD), products::middle_word),
     (Op::Machine(sass::Op::LOP3), bitwise::merge_cone),
     (Op::Machine(sass::Op::ISETP), compare_low_words),
     (Op::Machine(sass::Op::PRMT), prmt_of_prmt),
     (Op::Machine(sass::Op::PRMT), redundant_extension),
     (Op::Machine(sass::Op::PRMT), pack_conversions),
+    (Op::Machine(sass::Op::PRMT), halves::pack),
     (Op::Machine(sass::Op::R2UR), constant_r2ur),
     (Op::Machine(sass::Op::SYNCS), fold_offset),
     (Op::Machine(sass::Op::LDC), constant_index),
+    (Op::Machine(sass::Op::LDC), offset_index),
     (Op::Machine(sass::Op::SHFL), constant_lane),
     (Op::Machine(sass::Op::NANOSLEEP), constant_time),
     (Op::Machine(sass::Op::BAR), constant_barrier),
@@ -344,9 +350,11 @@ fn immediate64([low, high]: &[Arg; 2]) -> Option<u64> {
 fn half_of_prmt(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let taken = |arg: &Arg| {
         let Arg::Use(u) = arg else { return None };
-        let at = match u.suffixes.only() {
-            Some(M::H0_H0) => 0,
-            Some(M::H1_H1) => 2,
+        let halves: &[usize] = match u.suffixes.only() {
+            Some(M::H0_H0) => &[0],
+            Some(M::H1_H1) => &[2],
+            // A word with the same half twice.
+            Some(M::Empty) => &[0, 2],
             _ => return None,
         };
         let prmt =
@@ -354,13 +362,17 @@ fn half_of_prmt(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
         let (true, [a, Arg::Imm(selector), b]) = (prmt.modifiers.is_empty(), &prmt.args[..]) else {
             return None;
         };
-        let (source, half) = match selector >> (4 * at) & 0xff {
-            0x10 => (a, M::H0_H0),
-            0x32 => (a, M::H1_H1),
-            0x54 => (b, M::H0_H0),
-            0x76 => (b, M::H1_H1),
-            _ => return None,
+        let of = |at: &usize| match selector >> (4 * at) & 0xff {
+            0x10 => Some((a, M::H0_H0)),
+            0x32 => Some((a, M::H1_H1)),
+            0x54 => Some((b, M::H0_H0)),
+            0x76 => Some((b, M::H1_H1)),
+            _ => None,
         };
+        let (source, half) = of(&halves[0])?;
+        if halves.iter().any(|at| of(at) != Some((source, half))) {
+            return None;
+        }
         let Arg::Use(from) = source else { return None };
         let suffixes = Suffixes::one(half);
         let flags = Use { negated: u.negated, absolute: u.absolute, inverted: u.inverted, suffixes, ..*from };
@@ -465,7 +477,7 @@ fn drop_carry(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 fn mad(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [a, b, RZ] = add_terms(data)? else { return None };
     for (product, x) in [(a, b), (b, a)] {
-        let plain_x = plain(&x).is_some() || matches!(x, Arg::Imm(_));
+        let plain_x = plain(&x).is_some() || matches!(x, Arg::Imm(_) | Arg::Stack);
         let Some(imad) = c.single_use(&product, sass::Op::IMAD).filter(|_| plain_x) else { continue };
         if imad.modifiers.is_empty() && is_zero(&imad.args[2]) {
             let args = [imad.args[0], imad.args[1], x];
@@ -502,7 +514,8 @@ fn lea(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     for (shifted, x) in [(a, b), (b, a)] {
         let Some(shift) = c.single_use(&shifted, sass::Op::SHF) else { continue };
         let left = shift.modifiers[..] == [M::L, M::U32];
-        if let ([from, Arg::Imm(n @ 0..32), RZ], true, Some(_)) = (&shift.args[..], left, plain(&x))
+        let is_word = plain(&x).is_some() || x == Arg::Stack;
+        if let ([from, Arg::Imm(n @ 0..32), RZ], true, true) = (&shift.args[..], left, is_word)
             && plain(from).is_some()
         {
             return c.legal(data, sass::Op::LEA, &[], &[*from, x, Arg::Imm(*n)]);
@@ -580,6 +593,20 @@ fn constant_index(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     c.legal(data, sass::Op::LDC, &data.modifiers, &[Arg::Bank { bank, index: None, offset }])
 }
 
+/// `c[(x + n) + offset]` is `c[x + (n + offset)]`. ptxas has negative indices with positive offsets, so that the sum
+/// wraps around, as a sum of words does.
+fn offset_index(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let [Arg::Bank { bank, index: Some(index), offset }] = data.args[..] else { return None };
+    if c.is_from_loop(index) {
+        return None;
+    }
+    let (index, more) = offsets::split(c, index, data.at)?;
+    // The field has 16 bits and a sign.
+    let offset = i64::from(offset) + more;
+    let offset = i32::try_from(offset).ok().filter(|sum| (-0x8000..0x8000).contains(sum))?;
+    c.legal(data, sass::Op::LDC, &data.modifiers, &[Arg::Bank { bank, index: Some(index), offset }])
+}
+
 /// The lane and the clamp of a shuffle, of which it reads as many bits as an immediate has.
 fn constant_lane(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let [word, lane, clamp] = data.args[..] else { return None };
@@ -607,7 +634,7 @@ fn constant_barrier(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 }
 
 /// The operand and the selector of a `PRMT` of one word and zero.
-fn match_prmt(data: &InstData) -> Option<(Arg, u32)> {
+pub(super) fn match_prmt(data: &InstData) -> Option<(Arg, u32)> {
     match (&data.modifiers[..], &data.args[..], &data.guard) {
         ([], [from, Arg::Imm(selector), Arg::Zero(_)], None) => Some((*from, *selector as u32)),
         _ => None,
@@ -669,6 +696,8 @@ fn mul_by_one(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
 
 /// The offsets that every access has a form for: see `lower::address`.
 const OFFSETS: std::ops::Range<i64> = -(1 << 22)..1 << 22;
+/// Those of most accesses.
+const LONG_OFFSETS: std::ops::Range<i64> = -(1 << 23)..1 << 23;
 
 /// `[(x + n) + offset]` is `[x + (n + offset)]`, also with `URZ` between the two, as an `mbarrier` has it.
 fn fold_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
@@ -682,11 +711,11 @@ fn fold_offset(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
             continue;
         }
         let Some((base, more)) = base_and_offset(c, base, data.at) else { continue };
-        if OFFSETS.contains(&(offset + more)) {
+        if LONG_OFFSETS.contains(&(offset + more)) {
             let mut new = data.clone();
             (new.args[at], new.args[offset_at]) = (base.into(), Arg::Imm(offset + more));
             // Some forms have a shorter offset. Legalization handles other operands that have no form.
-            if c.is_legal(&new) || !c.is_legal(data) {
+            if c.is_legal(&new) || OFFSETS.contains(&(offset + more)) && !c.is_legal(data) {
                 return Some(Rewrite::Inst(Box::new(new)));
             }
         }
@@ -708,12 +737,12 @@ fn base_and_offset(c: &mut Combine, base: Value, at: u32) -> Option<(Value, i64)
                 [M::WIDE, M::U32] => (u64::from(a) * u64::from(b)) as i64,
                 _ => return None,
             };
-            Some((plain(x)?, product)).filter(|_| OFFSETS.contains(&product))
+            Some((plain(x)?, product)).filter(|_| LONG_OFFSETS.contains(&product))
         }
         (Op::Pseudo(Pseudo::Pack), [low, high]) => {
             let [x, n] = c.match_add64(low, high)?;
             let n = immediate64(&n)? as i64;
-            if !OFFSETS.contains(&n) || !x.iter().all(|w| matches!(w, Arg::Use(_))) {
+            if !LONG_OFFSETS.contains(&n) || !x.iter().all(|w| matches!(w, Arg::Use(_))) {
                 return None;
             }
             let pair = c.pair(&x[0], &x[1]);

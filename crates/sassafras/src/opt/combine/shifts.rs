@@ -5,17 +5,21 @@
 //! | `x << (n & 31)` | a shift whose amount wraps |
 //! | `(x << k) \| (y >> (32 - k))` | a funnel shift |
 //! | `x + (y >> n)`, unsigned | `LEA.HI y, x, RZ, 32 - n` |
+//! | `(x & 0xffff) << 16`: a mask of bits that stay | `x << 16` |
+//! | a `PRMT` shifted by bytes | a `PRMT` |
 //! | `(x >> 8) & 0xff` | a `PRMT` that extracts the byte |
 //! | 64-bit `x + y`, where `y` is a sign-extended word | `IMAD.WIDE y, 1, x` |
 
 use super::bitwise::match_lop3;
-use super::rules::{RZ, Rule, add_terms, plain};
+use super::rules::{RZ, Rule, add_terms, match_prmt, plain};
 use super::{Combine, Rewrite};
 use ori::{Arg, InstData, Op, Pseudo};
 use sass::M;
 
 pub(super) const RULES: &[(Op, Rule)] = &[
     (Op::Machine(sass::Op::SHF), wrap_amount),
+    (Op::Machine(sass::Op::SHF), shift_of_mask),
+    (Op::Machine(sass::Op::SHF), shift_of_bytes),
     (Op::Machine(sass::Op::LOP3), funnel_or),
     (Op::Machine(sass::Op::IADD3), funnel_add),
     (Op::Machine(sass::Op::IADD3), add_shifted_right),
@@ -40,6 +44,47 @@ fn wrap_amount(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
     let one_word = if data.modifiers[0] == M::L { high == RZ } else { low == RZ };
     plain(&n).filter(|_| one_word)?;
     c.legal(data, sass::Op::SHF, modifiers, &[low, n, high])
+}
+
+/// The word that is shifted, by how many bits, and whether to the left; without a sign.
+fn one_word_shift(data: &InstData) -> Option<(Arg, i64, bool)> {
+    match (&data.modifiers[..], &data.args[..]) {
+        ([M::L, M::U32], [x, Arg::Imm(n @ 1..32), RZ]) => Some((*x, *n, true)),
+        ([M::R, M::U32, M::HI], [RZ, Arg::Imm(n @ 1..32), x]) => Some((*x, *n, false)),
+        _ => None,
+    }
+}
+
+fn like_shift(c: &Combine, data: &InstData, x: Arg) -> Option<Rewrite> {
+    let mut args = data.args.clone();
+    args[if data.modifiers[0] == M::L { 0 } else { 2 }] = x;
+    c.legal(data, sass::Op::SHF, &data.modifiers, &args)
+}
+
+/// The bits that a mask clears are shifted out.
+fn shift_of_mask(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    let (masked, n, left) = one_word_shift(data)?;
+    let and = c.definition_of(plain(&masked)?).filter(|d| d.op == Op::Machine(sass::Op::LOP3))?;
+    let ([x, Arg::Imm(mask), RZ], 0xc0) = match_lop3(and)? else { return None };
+    let stay = if left { u32::MAX >> n } else { u32::MAX << n };
+    plain(&x).filter(|_| mask as u32 & stay == stay)?;
+    like_shift(c, data, x)
+}
+
+fn shift_of_bytes(c: &mut Combine, data: &InstData) -> Option<Rewrite> {
+    const ZEROS: u32 = 0x7777;
+    let (bytes, n, left) = one_word_shift(data)?;
+    let (x, selector) = match_prmt(c.single_use(&bytes, sass::Op::PRMT)?)?;
+    plain(&x).filter(|_| n % 8 == 0)?;
+    let (by, identity) = (n as u32 / 2, 0x3210);
+    let [of_prmt, of_word] = [selector & 0xffff, identity].map(|selector: u32| match left {
+        true => (selector << by | ZEROS & !(u32::MAX << by)) & 0xffff,
+        false => selector >> by | ZEROS & !(0xffff >> by),
+    });
+    if of_prmt == of_word {
+        return like_shift(c, data, x);
+    }
+    c.legal(data, sass::Op::PRMT, &[], &[x, Arg::Imm(of_prmt.into()), RZ])
 }
 
 /// A word and by how many bits it is shifted, to the left or, without its sign, to the right.

@@ -217,8 +217,110 @@ fn second_carry(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
     vec![low, high]
 }
 
+/// The lower word of a product of words.
+fn low_word(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    let modifiers = p.random.one(&[&[M::WIDE, M::U32][..], &[M::WIDE]]);
+    let b = if p.random.below(2) == 0 { b } else { Arg::Imm(p.random.one(&IMMEDIATES)) };
+    let addend = if p.random.below(2) == 0 { RZ } else { p.random.one(&p.pairs).into() };
+    let product = p.emit(sass::Op::IMAD, modifiers, &[(File::R, 2)], &[a, b, addend]);
+    let mut values = vec![p.emit(sass::Op::IADD3, &[], &WORD, &[d, Arg::word(product, 0), RZ])];
+    if p.random.below(4) == 0 {
+        values.push(p.emit(sass::Op::IADD3, &[], &WORD, &[d, Arg::word(product, 1), RZ]));
+    }
+    values
+}
+
+/// The product of two pairs, or of a pair and a word, added to a pair.
+fn sum_with_product(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    let x = p.random.one(&p.pairs);
+    let product = p.emit(sass::Op::IMAD, &[M::WIDE, M::U32], &[(File::R, 2)], &[a, b, RZ]);
+    let mut upper = p.emit(sass::Op::IMAD, &[], &WORD, &[d, b, Arg::word(product, 1)]);
+    if p.random.below(2) == 0 {
+        upper = p.emit(sass::Op::IMAD, &[], &WORD, &[a, d, upper.into()]);
+    }
+    let terms = [Program::halves(x), [Arg::word(product, 0), upper.into()]];
+    let sum = if p.random.below(2) == 0 { p.add64(terms[0], terms[1]) } else { p.add64(terms[1], terms[0]) };
+    let low = p.pseudo(Pseudo::Unpack, &[1, 1], &[sum.into()]);
+    vec![low, Value(low.0 + 1)]
+}
+
+/// Multiples of one word.
+fn multiples(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
+    let multiple = |p: &mut Program, x: Arg| -> Arg {
+        let factor = Arg::Imm(p.random.one(&IMMEDIATES));
+        match p.random.below(4) {
+            0 => x,
+            1 => shifted(p, true, x, 5),
+            _ => p.emit(sass::Op::IMAD, &[], &WORD, &[x, factor, RZ]).into(),
+        }
+    };
+    let other = if p.random.below(8) == 0 { b } else { a };
+    let (x, y, z) = (multiple(p, a), multiple(p, other), multiple(p, a));
+    let factor = Arg::Imm(p.random.one(&IMMEDIATES));
+    let sum = match p.random.below(2) {
+        0 => p.emit(sass::Op::IADD3, &[], &WORD, &[x, y, RZ]),
+        _ => p.emit(sass::Op::IMAD, &[], &WORD, &[x, factor, y]),
+    };
+    vec![p.emit(sass::Op::IMAD, &[], &WORD, &[sum.into(), Arg::Imm(3), z])]
+}
+
+fn packed_operations(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    let half = |arg: Arg, half: M| match arg {
+        Arg::Use(u) => Arg::Use(ori::Use { suffixes: sass::Suffixes::one(half), ..u }),
+        arg => arg,
+    };
+    let b = if p.random.below(3) == 0 { b.negated() } else { b };
+    let other = if p.random.below(3) == 0 { M::H0_H0 } else { M::H1_H1 };
+    let (first, second) = (p.random.one(&[0, 1]), p.random.one(&[0, 1, 2]));
+    let of = |p: &mut Program, own: M, third: M| -> Arg {
+        let [x, y, z] = [half(a, own), half(b, own), half(d, third)];
+        let one = match first {
+            0 => p.emit(sass::Op::HADD2, &[], &WORD, &[x, y]),
+            _ => p.emit(sass::Op::HMUL2, &[], &WORD, &[x, y]),
+        };
+        let one = half(one.into(), M::H0_H0);
+        match second {
+            0 => p.emit(sass::Op::HFMA2, &[], &WORD, &[one, z, x]).into(),
+            1 => p.emit(sass::Op::HMNMX2, &[], &WORD, &[one, z, Arg::True(true)]).into(),
+            _ => p.emit(sass::Op::HMUL2, &[M::BF16_V2], &WORD, &[z, one]).into(),
+        }
+    };
+    let (low, high) = (of(p, M::H0_H0, M::H0_H0), of(p, M::H1_H1, other));
+    vec![p.emit(sass::Op::PRMT, &[], &WORD, &[low, Arg::Imm(0x5410), high])]
+}
+
+fn broadcast_half(p: &mut Program, [a, b, _]: [Arg; 3]) -> Vec<Value> {
+    let selector = Arg::Imm(p.random.one(&[0x1010, 0x3232, 0x5410, 0x7632, 0x3210]));
+    let twice = p.emit(sass::Op::PRMT, &[], &WORD, &[a, selector, a]);
+    vec![p.emit(sass::Op::HADD2, &[], &WORD, &[twice.into(), b])]
+}
+
+fn shifted_mask(p: &mut Program, [a, _, _]: [Arg; 3]) -> Vec<Value> {
+    let masked = match p.random.below(2) {
+        0 => {
+            let mask = p.random.one(&[0xffff, 0xff, -0x1_0000, 0xfff0]);
+            lop3(p, a, Arg::Imm(mask), 0xc0)
+        }
+        _ => {
+            let selector = p.random.one(&[0x7710, 0x7732, 0x7770, 0x7772, 0x9910, 0xbb32, 0x7213]);
+            p.emit(sass::Op::PRMT, &[], &WORD, &[a, Arg::Imm(selector), RZ])
+        }
+    };
+    let (left, by) = (p.random.below(2) == 0, p.random.one(&[8, 16, 16, 24, 5]));
+    let Arg::Use(u) = shifted(p, left, masked.into(), by) else { return vec![] };
+    vec![u.value]
+}
+
+fn bounded_float(p: &mut Program, [a, b, d]: [Arg; 3]) -> Vec<Value> {
+    let function = p.random.one(&[M::SIN, M::COS, M::TANH]);
+    let value = p.emit(sass::Op::MUFU, &[function], &WORD, &[a]);
+    let limit = Arg::Imm(p.random.one(&[-1.0f32, -0.99, -126.0, 0.5]).to_bits() as i32 as i64);
+    let test = p.emit(sass::Op::FSETP, &[M::GEU, M::AND], &PREDICATE, &[PT, value.into(), limit, PT]);
+    vec![value, p.emit(sass::Op::SEL, &[], &WORD, &[b, d, test.into()])]
+}
+
 /// How often of 200 programs each idiom is at least found on sm_90.
-const IDIOMS: [(&str, Idiom, usize); 16] = [
+const IDIOMS: [(&str, Idiom, usize); 23] = [
     ("integer select", integer_select, 150),
     ("float select", float_select, 20),
     ("predicate in a word", predicate_in_word, 80),
@@ -234,6 +336,13 @@ const IDIOMS: [(&str, Idiom, usize); 16] = [
     ("signed floats", signed_floats, 120),
     ("middle word", middle_word, 190),
     ("second carry", second_carry, 190),
+    ("low word", low_word, 50),
+    ("sum with product", sum_with_product, 180),
+    ("multiples", multiples, 130),
+    ("packed operations", packed_operations, 100),
+    ("broadcast half", broadcast_half, 100),
+    ("shifted mask", shifted_mask, 60),
+    ("bounded float", bounded_float, 60),
     ("none", |p, [a, b, _]| vec![p.emit(sass::Op::FADD, &[], &WORD, &[a, b])], 0),
 ];
 
