@@ -1,5 +1,7 @@
 //! `sassafras explain FILE.ptx`: one HTML page that shows what becomes of a kernel.
 
+use crate::hint::hint;
+use crate::messages::catalog;
 use crate::options::Arch;
 use crate::progress::Progress;
 use ::explain::{Image, Launches, Request, page};
@@ -67,7 +69,12 @@ impl Words {
 pub fn explain(words: &[String]) -> Result<String, String> {
     let given = Words::read(words)?;
     let file = given.file.as_ref().ok_or_else(|| format!("no file is given\n{USAGE}"))?;
-    let bytes = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
+    let bytes = match std::fs::read(file) {
+        Ok(bytes) => bytes,
+        // `E031` is hardly a file.
+        Err(_) if is_like_code(file) => return catalog::explain(file),
+        Err(error) => return Err(format!("{file}: {error}")),
+    };
     let source = ptx::source_text(&bytes).map_err(|d| format!("{file}: {}", d.message))?;
     let compare = match &given.compare {
         Some(path) => {
@@ -91,6 +98,11 @@ pub fn explain(words: &[String]) -> Result<String, String> {
     let progress = Progress::show(&format!("{name}: compiling, and simulating launches"));
     let explained = ::explain::explain(&request).map_err(refused)?;
     drop(progress);
+    let unknown = runs.iter().map(|run| &run.kernel).find(|kernel| !explained.kernels.contains(kernel));
+    if let Some(kernel) = unknown.filter(|_| given.launch.is_some()) {
+        let near = hint(kernel, explained.kernels.iter().map(String::as_str));
+        return Err(format!("{file} has no kernel {kernel}{near}"));
+    }
     let (text, suffix) = match given.json {
         true => (explained.json, "json"),
         false => (page(&format!("{name} · sassafras explain"), &explained.json), "html"),
@@ -125,6 +137,10 @@ fn runs(given: &Words, source: &str) -> Result<Vec<Run>, String> {
     }
 }
 
+fn is_like_code(word: &str) -> bool {
+    word.strip_prefix('E').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn options(given: &Words, source: &str) -> Result<sassafras::Options, String> {
     let arch = match &given.arch {
         Some(arch) => Arch::find(arch).map(|arch| arch.target),
@@ -132,7 +148,10 @@ fn options(given: &Words, source: &str) -> Result<sassafras::Options, String> {
     };
     let target = match (arch, &given.arch) {
         (Some(target), _) => target,
-        (None, Some(arch)) => return Err(format!("'{arch}' is no target: sm_90, sm_100a")),
+        (None, Some(arch)) => {
+            let known = targets::PTX_TARGETS.iter().map(|target| target.name);
+            return Err(format!("'{arch}' is no target{}", hint(arch, known)));
+        }
         // What is wrong with the text is said when it is compiled.
         (None, None) => ptx::Target::default(),
     };

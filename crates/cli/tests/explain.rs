@@ -80,17 +80,20 @@ fn what_cannot_be_explained_is_refused() {
     std::fs::write(folder.join("bad.ptx"), KERNEL.replace("mov.u32", "mov.f99")).expect("written");
     std::fs::write(folder.join("k.ptx"), KERNEL).expect("written");
     std::fs::write(folder.join("no.cubin"), "no cubin").expect("written");
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 13] = [
         (&[], "no file is given"),
         (&["missing.ptx"], "missing.ptx: "),
         (&["bad.ptx"], "bad.ptx:9"),
         (&["k.ptx", "-arch=sm_12"], "'sm_12' is no target"),
+        (&["k.ptx", "-arch", "sm_91"], "did you mean sm_90?"),
+        (&["E031"], "there is no message E031; did you mean E0301?"),
         (&["k.ptx", "-arch=sm_80"], "sm_80"),
         (&["k.ptx", "--compare", "no.cubin"], "no.cubin: "),
         (&["k.ptx", "--what"], "unknown option --what"),
         (&["k.ptx", "--run", "1"], "there are 0 launches"),
         (&["k.ptx", "--run", "x"], "--run takes a number"),
         (&["k.ptx", "--launch", "k grid"], "`=` is missing"),
+        (&["k.ptx", "--launch", "kk grid=(1) block=(1)"], "k.ptx has no kernel kk"),
     ];
     for (words, message) in cases {
         let output = explain(&folder, words);

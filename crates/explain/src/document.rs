@@ -33,6 +33,8 @@ pub struct Request<'a> {
 pub struct Explained {
     /// The document, in one line.
     pub json: String,
+    /// The names of its kernels.
+    pub kernels: Vec<String>,
     /// The cubin, as it is without tables of lines.
     pub cubin: Vec<u8>,
 }
@@ -95,7 +97,8 @@ pub fn explain(request: &Request) -> Result<Explained, Vec<Diagnostic>> {
         ("messages", Json::list(&warnings, message)),
         ("functions", Json::list(&output.functions, function)),
     ]);
-    Ok(Explained { json: document.compact(), cubin })
+    let kernels = output.functions.iter().filter(|usage| usage.entry).map(|usage| usage.name.clone());
+    Ok(Explained { json: document.compact(), kernels: kernels.collect(), cubin })
 }
 
 fn launch(run: &Run) -> Json {
