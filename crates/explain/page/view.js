@@ -541,7 +541,7 @@ class View {
         if (counts) {
             const cycles = counts.cycles.filter(([reason]) => reasons[reason] !== "selected").sort((a, b) => b[1] - a[1]);
             const most = cycles.slice(0, 3).map(([reason, n]) => `${n} ${reasons[reason]}`).join(", ");
-            facts.push(["launch", `executed by ${counts.executed} warps${most ? `; warp cycles: ${most}` : ""}`]);
+            facts.push(["launch", `executed ${counts.executed} times by warps${most ? `; warp cycles: ${most}` : ""}`]);
         } else if (code.profile) {
             facts.push(["launch", "not executed by the simulated blocks"]);
         }

@@ -18,8 +18,8 @@ use std::ops::Range;
 
 /// Steps of a warp that are shown at most.
 const MOST_STEPS: usize = 8192;
-/// Instructions of warps that are simulated, about: the first block and those beside it are looked at.
-const BUDGET: u64 = 500_000;
+/// Instructions of warps that are simulated, about.
+const BUDGET: u64 = 1_000_000;
 
 /// The model's names of reasons, in the order of the numbers that stand for them.
 pub(crate) fn reasons() -> Json {
@@ -69,7 +69,8 @@ fn launch(program: &Program, run: &Run) -> Result<Launched, String> {
     let launch = Launch { shared: run.shared, ..launch };
     let bytes: usize = run.buffers().map(<[u8]>::len).sum();
     let l2 = if bytes as f64 <= parameters.l2_bytes { L2::Warm } else { L2::Cold };
-    let options = Options { budget: BUDGET, l2, ..Options::new(parameters) };
+    // The first block is looked at, with those beside it.
+    let options = Options { budget: BUDGET, l2, waves: 1, ..Options::new(parameters) };
     let most = MOST_STEPS.max(program.instructions());
     let (profile, logs) = watch(&mut machine, &launch, &options, most).map_err(|fault| fault.to_string())?;
     Ok(Launched { profile, logs })

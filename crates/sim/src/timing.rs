@@ -67,6 +67,8 @@ pub struct Options {
     pub l2: L2,
     /// Warp instructions that are simulated, about.
     pub budget: u64,
+    /// So many times the blocks that an SM takes at once are simulated at least.
+    pub waves: u64,
     /// Blocks of other SMs that are looked at to see what SMs have in common.
     pub samples: u32,
 }
@@ -74,7 +76,7 @@ pub struct Options {
 impl Options {
     /// With these numbers, and nothing special.
     pub fn new(parameters: Parameters) -> Options {
-        Options { parameters, l2: L2::Warm, budget: 4_000_000, samples: 4 }
+        Options { parameters, l2: L2::Warm, budget: 4_000_000, waves: 2, samples: 4 }
     }
 }
 
@@ -252,7 +254,7 @@ pub fn watch(
     let (mut given, mut executed) = (0, 0u64);
     sm.run(resident, || {
         let enough = given >= 4 * u64::from(resident) && executed > options.budget / 8;
-        let too_many = given >= 2 * u64::from(resident) && executed > options.budget;
+        let too_many = given >= options.waves * u64::from(resident) && executed > options.budget;
         if given == blocks || enough || too_many {
             return Ok(None);
         }

@@ -41,7 +41,7 @@ point("pointerup", track.cycle[wait] - 20, 18 + 22 + 5);
 await frame();
 check("a click selects the instruction that waits", sass.picked === track.index[wait], sass.picked);
 const card = one("[data-card=details]").textContent;
-check("the card has the stall and what the launch did", /\d+ long_scoreboard/.test(card) && /executed by \d+ warps/.test(card), card);
+check("the card has the stall and what the launch did", /\d+ long_scoreboard/.test(card) && /executed \d+ times by warps/.test(card), card);
 sass.pick(track.index.at(-1));
 await frame();
 const at = track.cycle[timeline.step];
