@@ -100,7 +100,16 @@ impl NewPlace {
         let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
         let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(own);
         let registry = cargo.ok_or("neither CARGO_HOME nor HOME is set")?.join("registry");
-        Ok(NewPlace { folder, toolchain, registry })
+        let place = NewPlace { folder, toolchain, registry };
+        let tried = place.run("true")?;
+        if !tried.status.success() {
+            let said = String::from_utf8_lossy(&tried.stderr);
+            let needs = "README.md's commands run in a root of their own: that needs `unshare` of util-linux and user \
+                         namespaces (in a container, a setting of it; on Ubuntu, the sysctl \
+                         kernel.apparmor_restrict_unprivileged_userns=0)";
+            return Err(format!("{needs}: {said}").into());
+        }
+        Ok(place)
     }
 
     /// Runs a command line there.
