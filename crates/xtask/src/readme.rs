@@ -5,6 +5,7 @@
 //! Every block has an entry here, by its first line: that it runs, and how it ends, or why it isn't run.
 
 use crate::{Result, shell};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -125,11 +126,12 @@ impl NewPlace {
     }
 }
 
-/// Copies what a clone of the checkout would have, with the times of the files: what was built of them is as new.
+/// Copies what a clone of the checkout would have, with the times of files and folders: what was built of them is as new.
 fn clone_into(folder: &Path) -> Result<()> {
     let mut list = Command::new("git");
     list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(shell::root());
     let files = shell::capture(&mut list)?.stdout;
+    let mut folders = BTreeSet::new();
     for file in String::from_utf8(files)?.split_terminator('\0') {
         let (from, to) = (shell::root().join(file), folder.join(file));
         // One that was deleted is listed until that is committed.
@@ -138,9 +140,14 @@ fn clone_into(folder: &Path) -> Result<()> {
         }
         shell::create_dir(to.parent().unwrap_or(folder))?;
         std::fs::copy(&from, &to)?;
-        File::options().write(true).open(&to)?.set_modified(from.metadata()?.modified()?)?;
+        keep_time(&from, &to)?;
+        folders.extend(Path::new(file).ancestors().skip(1).map(Path::to_path_buf));
     }
-    Ok(())
+    folders.iter().try_for_each(|path| keep_time(&shell::root().join(path), &folder.join(path)))
+}
+
+fn keep_time(from: &Path, to: &Path) -> Result<()> {
+    Ok(File::open(to)?.set_modified(from.metadata()?.modified()?)?)
 }
 
 /// Runs a block line by line, as somebody does who copies it.
