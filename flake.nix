@@ -1,7 +1,8 @@
 # The command as a Nix package: `nix build`, `nix run . -- -arch=sm_90 k.ptx`.
 #
-# This file has not been evaluated where it was written: there was no Nix. The workflow `release` builds it before anything is
-# published. There is no lock file for the same reason; the first `nix build` writes one.
+# Nix 2.8 evaluated its outputs with the `lib` of nixpkgs and rust-overlay's manifests, which have this version of Rust; it
+# has not been built, as nixpkgs was out of reach. The workflow `release` builds it before anything is published. There is
+# no lock file for the same reason; the first `nix build` writes one.
 {
   description = "Sassafras, an open PTX compiler with ptxas's options";
 

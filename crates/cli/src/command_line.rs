@@ -123,7 +123,8 @@ fn wrong_value(known: &Known, message: &str, command: &str, advice: &mut Advice)
     };
     let Some(row) = named.or_else(|| advice.place.and_then(before)) else { return };
     let allowed = row.allowed();
-    if let Some(near) = nearest(value, allowed.iter().map(String::as_str)) {
+    let whole = || allowed.iter().find(|name| name.strip_prefix("sm_") == Some(value)).map(String::as_str);
+    if let Some(near) = whole().or_else(|| nearest(value, allowed.iter().map(String::as_str))) {
         advice.help.push(format!("did you mean `{near}`?"));
     }
     match allowed.len() {

@@ -1,6 +1,7 @@
 //! `sassafras completions SHELL`: what a shell offers when the tab key is pressed. All of it is made from the tables of
 //! options and commands.
 
+use crate::hint::hint;
 use crate::options::{Group, OPTIONS, Row};
 use crate::tool::Tool;
 use std::fmt::Write;
@@ -20,6 +21,9 @@ pub fn completions(words: &[String], tools: &[Tool]) -> Result<String, String> {
         [shell] if shell == "bash" => Ok(bash(tools)),
         [shell] if shell == "zsh" => Ok(zsh(tools)),
         [shell] if shell == "fish" => Ok(fish(tools)),
+        [other] => {
+            Err(format!("no shell '{other}' is known{}\n{USAGE}", hint(other, ["bash", "zsh", "fish"])))
+        }
         _ => Err(format!("which shell?\n{USAGE}")),
     }
 }

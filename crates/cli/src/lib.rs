@@ -19,6 +19,7 @@ mod doctor;
 mod doubles;
 mod entries;
 mod explain;
+mod hint;
 mod inputs;
 mod inspect;
 mod jobs;

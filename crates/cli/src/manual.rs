@@ -1,5 +1,6 @@
 //! `sassafras man`: manual pages, made from the tables of options and commands.
 
+use crate::hint::hint;
 use crate::options::{Group, OPTIONS, Row, help};
 use crate::tool::Tool;
 use std::fmt::Write;
@@ -17,7 +18,8 @@ pub fn man(words: &[String], tools: &[Tool]) -> Result<String, String> {
             let own = tools.iter().map(|tool| (tool.name, tool.about, tool.usage));
             let of_toolkit = binutils::TOOLS.iter().map(|tool| (tool.name, tool.about, tool.usage));
             let known = own.chain(of_toolkit).find(|(known, ..)| known == name);
-            known.map(command).ok_or(format!("no command '{name}'\n{USAGE}"))
+            let near = hint(name, tools.iter().map(|tool| tool.name));
+            known.map(command).ok_or(format!("no command '{name}'{near}\n{USAGE}"))
         }
         _ => Err(format!("one command at a time\n{USAGE}")),
     }

@@ -9,6 +9,7 @@ mod json;
 mod text;
 
 use crate::answer::Answer;
+use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::run::Request;
 use ::explain::launch::make;
@@ -234,6 +235,7 @@ pub fn profile(words: &[String]) -> Result<Answer, String> {
             continue;
         }
         let options = wanted.options(start);
+        let _progress = Progress::show(&format!("simulating launch {index}"));
         let profile = code.profile(start, &options)?;
         reports.push(match &mut other {
             None if wanted.json => json::report(&code, &profile),

@@ -6,6 +6,7 @@
 //! Exit code 0: every run ended and left the memory that was expected; 1: one did not; 255: nothing could be run.
 
 use crate::answer::Answer;
+use crate::hint::hint;
 use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::{inspect, log};
@@ -159,8 +160,7 @@ pub fn run(words: &[String]) -> Result<Answer, String> {
         ));
     }
     if let Some(unknown) = runs.iter().find(|run| !programs.kernels().contains(&run.kernel.as_str())) {
-        let near = ptx::advice::nearest(&unknown.kernel, programs.kernels());
-        let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let near = hint(&unknown.kernel, programs.kernels());
         return Err(format!("{file} has no kernel {}{near}", unknown.kernel));
     }
     Ok(run_all(&runs, &programs, &request))

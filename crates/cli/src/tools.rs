@@ -1,6 +1,7 @@
 //! The commands beside compiling: each is a row. What one prints goes to stdout; why it can't goes to stderr.
 
 use crate::answer::Answer;
+use crate::hint::hint;
 use crate::log::FAILED;
 use crate::messages::catalog;
 use crate::tool::Tool;
@@ -168,8 +169,7 @@ fn help(words: &[String]) -> Result<String, String> {
         [name, ..] => {
             let tool = TOOLS.iter().find(|tool| tool.name == name);
             let of_toolkit = binutils::TOOLS.iter().find(|tool| tool.name == name).map(|tool| tool.usage);
-            let near = nearest(name, TOOLS.iter().map(|tool| tool.name));
-            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            let near = hint(name, TOOLS.iter().map(|tool| tool.name));
             tool.map(|tool| tool.usage)
                 .or(of_toolkit)
                 .map(str::to_string)

@@ -40,20 +40,60 @@ fn a_document_for_another_target_and_level() {
     assert!(json.contains("\"target\":\"sm_100\",\"level\":0,") && json.contains("\"text\":null"));
 }
 
+/// The command line's launches; what it writes.
+fn launched(kernel: &str, words: &[&str]) -> String {
+    let folder = folder("launched");
+    std::fs::write(folder.join("k.ptx"), kernel).expect("written");
+    let output = explain(&folder, &[&["k.ptx", "--json", "-o", "-"], words].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn launches_are_in_the_timeline() {
+    let launch = "k grid=(2) block=(64) args: p:u32[64]=0";
+    let lines = format!(
+        "// run {launch}\n// expect p[i] = 0\n// run k grid=(1) block=(32) args: p:u32[64]=0\n// expect p[i] = 0\n"
+    );
+    let with_lines = lines + KERNEL;
+    let (two, one) = ("\"grid\":[2,1,1],\"block\":[64,1,1]", "\"grid\":[1,1,1],\"block\":[32,1,1]");
+    for (kernel, words, wanted) in [
+        (KERNEL, &["--launch", launch][..], two),
+        (&with_lines, &[], two),
+        (&with_lines, &["--run", "2"], one),
+    ] {
+        let json = launched(kernel, words);
+        assert!(json.contains(wanted) && json.contains("\"kind\":\"launch\""), "{words:?}: {json:.2000}");
+        assert_eq!(json, launched(kernel, words));
+    }
+    let json = launched(KERNEL, &[]);
+    assert!(json.contains("\"launch\":null") && json.contains("\"kind\":\"walk\""));
+    // A comment that begins like a run line.
+    assert!(launched(&format!("// run it twice\n{KERNEL}"), &[]).contains("\"kind\":\"walk\""));
+    let json = launched(KERNEL, &["--launch", "k grid=(1) block=(32) args: p:u64=0"]);
+    assert!(json.contains("\"refusal\":\"") && json.contains("\"kind\":\"walk\""));
+}
+
 #[test]
 fn what_cannot_be_explained_is_refused() {
     let folder = folder("refused");
     std::fs::write(folder.join("bad.ptx"), KERNEL.replace("mov.u32", "mov.f99")).expect("written");
     std::fs::write(folder.join("k.ptx"), KERNEL).expect("written");
     std::fs::write(folder.join("no.cubin"), "no cubin").expect("written");
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 13] = [
         (&[], "no file is given"),
         (&["missing.ptx"], "missing.ptx: "),
         (&["bad.ptx"], "bad.ptx:9"),
         (&["k.ptx", "-arch=sm_12"], "'sm_12' is no target"),
+        (&["k.ptx", "-arch", "sm_91"], "did you mean sm_90?"),
+        (&["E031"], "there is no message E031; did you mean E0301?"),
         (&["k.ptx", "-arch=sm_80"], "sm_80"),
         (&["k.ptx", "--compare", "no.cubin"], "no.cubin: "),
         (&["k.ptx", "--what"], "unknown option --what"),
+        (&["k.ptx", "--run", "1"], "there are 0 launches"),
+        (&["k.ptx", "--run", "x"], "--run takes a number"),
+        (&["k.ptx", "--launch", "k grid"], "`=` is missing"),
+        (&["k.ptx", "--launch", "kk grid=(1) block=(1)"], "k.ptx has no kernel kk"),
     ];
     for (words, message) in cases {
         let output = explain(&folder, words);

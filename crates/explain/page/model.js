@@ -40,6 +40,9 @@ export class Code {
         this.sets = groupBy(data.spans, (span) => span[2]);
         this.ends = groupBy(data.spans, (span) => span[3]);
         this.cycles = data.cycle[data.used] ?? 0;
+        // What a launch did, by instruction: how often it was executed, cycles of warps by reason.
+        this.counts = new Map((data.profile?.instructions ?? []).map(([at, executed, ...cycles]) => [at, { executed, cycles: pairs(cycles) }]));
+        this.tracks = [...(data.timelines ?? []).map((each) => modelTrack(each)), staticTrack(this)];
     }
 
     /** For each instruction and scoreboard: 1 it counts before, 2 it counts after, 4 it is raised, 8 it is waited for. */
@@ -75,11 +78,66 @@ export class Code {
         const count = (words) => used.filter((text) => words.test(text)).length;
         return {
             instructions: used.length,
-            cycles: this.cycles,
+            cycles: this.profile?.cycles ?? this.cycles,
             loads: count(/\b(LDG|LDS|LDL|LDGSTS|LDSM|LD\.)/),
             waits: this.waits.slice(0, this.used).filter((mask) => mask).length,
         };
     }
+}
+
+/**
+ * A warp in time. For each of its `steps`: the instruction (-1: of another function), the cycle in which it issues (and
+ * at last the one when all is done), and what it waited for before: pairs of a reason and cycles. `spans`: scoreboard,
+ * whether it is of sources, the step that raises it, the one that waits, the cycle in which it is signalled.
+ */
+class Track {
+    constructor(kind, warp, { index, cycle, stalls, spans, executed }) {
+        Object.assign(this, { kind, warp, index, cycle, stalls, spans, executed });
+        this.length = index.length;
+        this.cycles = cycle.at(-1) ?? 0;
+        this.stepsOf = new Map();
+        index.forEach((at, step) => this.stepsOf.has(at) ? this.stepsOf.get(at).push(step) : this.stepsOf.set(at, [step]));
+    }
+
+    /** The step that has issued last at a cycle. */
+    at(cycle) {
+        let [low, high] = [0, this.length - 1];
+        while (low < high) {
+            const middle = (low + high + 1) >> 1;
+            if (this.cycle[middle] <= cycle) low = middle;
+            else high = middle - 1;
+        }
+        return low;
+    }
+}
+
+/** What the document has of a warp in the profiler's model. */
+function modelTrack({ kind, warp, steps, spans, end, executed }) {
+    const last = executed > steps.length ? (steps.at(-1)?.[1] ?? 0) + 1 : end;
+    return new Track(kind, warp, {
+        index: steps.map((step) => step[0]),
+        cycle: [...steps.map((step) => step[1]), last],
+        stalls: steps.map((step) => pairs(step.slice(4))),
+        spans,
+        executed,
+    });
+}
+
+/** The stall counts alone: the signals of scoreboards are not known. */
+function staticTrack({ used, cycle, spans }) {
+    return new Track("static", 0, {
+        index: Array.from({ length: used }, (_, i) => i),
+        cycle: cycle.slice(0, used + 1),
+        stalls: [],
+        spans: spans.map((span) => [...span, -1]),
+        executed: used,
+    });
+}
+
+function pairs(flat) {
+    const all = [];
+    for (let i = 0; i + 1 < flat.length; i += 2) all.push([flat[i], flat[i + 1]]);
+    return all;
 }
 
 /** A function, with the code after each pass. */

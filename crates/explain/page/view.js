@@ -19,11 +19,24 @@ const KEYS = [
     ["Esc", "let go of what is selected and searched for"],
 ];
 
-const MODEL =
-    "What this is: the control codes of the code, read as time. One warp runs the instructions in the order in which they " +
-    "are laid out, each once; the next one issues when the stall count of this one is over. What it is not: a " +
-    "measurement or a simulation. How long a scoreboard counts (memory, special functions) is not known before the run: a wait " +
-    "is marked with a black line and takes no time here. Other warps, branches taken, loops, caches and bank conflicts are not there.";
+/** What a timeline is, and what it is not, by its kind. */
+const MODELS = {
+    launch:
+        "What this is: warps of the first block of a launch, in the model of `sassafras profile` (docs/profile.md): the kernel is " +
+        "executed in the simulator, and an SM of an H200 is modelled with all blocks that run at a time, its pipes, queues and caches. " +
+        "Between two issues it says what the warp waits for, in the words of Nsight Compute. A scoreboard counts " +
+        "from the instruction that raises it to its signal; a thin line goes on to what waits for it. What it is not: a measurement. " +
+        "docs/profile.md says how close it is.",
+    walk:
+        "What this is: one warp that walks straight through the code, each instruction once, with the latencies of the model of " +
+        "`sassafras profile` (docs/profile.md): no branch is taken, each access of memory is of all lanes side by side and found in " +
+        "the L2, the caches of instructions and constants are empty, barriers are over at once. What it is not: a measurement, or a run of the kernel. `sassafras explain` shows one for run lines in the PTX or for --launch; the playground has no room for it.",
+    static:
+        "What this is: the control codes of the code, read as time. One warp runs the instructions in the order in which they " +
+        "are laid out, each once; the next one issues when the stall count of this one is over. What it is not: a " +
+        "measurement or a simulation. How long a scoreboard counts (memory, special functions) is not known before the run: a wait " +
+        "is marked with a black line and takes no time here. Other warps, branches taken, loops, caches and bank conflicts are not there.",
+};
 
 /** Builds the page in `root` for a document; `host` may have `ptx(pane)`, `bar` and `tabs` of its own (the playground). */
 export function mount(root, data, host = {}) {
@@ -48,10 +61,14 @@ class View {
             sass: new SassPane(this, "sass"),
             compare: new SassPane(this, "compare"),
         };
-        const at = (index, how) => this.panes.sass[how](index);
+        // The pane of the code that the timeline is of.
+        this.timed = this.panes.sass;
         this.timeline = new Timeline(this.$(".timeline canvas"), {
-            onHover: (index) => at(index, "hover"),
-            onPick: (index) => at(index, "pick"),
+            onHover: (index, step) => {
+                this.timed.hover(index);
+                this.#readout(step);
+            },
+            onPick: (index) => this.timed.pick(index),
         });
         this.focused = this.panes.sass;
         this.#controls();
@@ -94,7 +111,7 @@ class View {
         this.panes.ir.set(func, passName);
         this.panes.sass.set(func?.code, func);
         this.panes.compare.set(func?.compare, func);
-        this.timeline.set(func?.code);
+        this.#tracks();
         if (func && !this.host.keeps) this.panes.ptx.list.root.scrollTop = Math.max(0, func.lines[0] - 2) * ROW;
         this.#chips();
         this.#occupancy();
@@ -117,7 +134,7 @@ class View {
         for (const pane of Object.values(this.panes)) {
             if (pane !== from && pane.isShown()) pane.list.show(pane.linked(this.lines).slice(-1));
         }
-        if (sass.picked >= 0) this.timeline.show(sass.picked);
+        if (this.timed.picked >= 0) this.timeline.show(this.timed.picked);
         this.paint();
         this.#details();
     }
@@ -130,7 +147,65 @@ class View {
 
     paint() {
         for (const pane of Object.values(this.panes)) pane.paint();
-        this.timeline.draw({ picked: this.panes.sass.picked });
+        this.timeline.draw({ picked: this.timed.picked });
+    }
+
+    // --- The timeline ---
+
+    /** The warps that the timeline can show. */
+    #tracks() {
+        const { sass, compare } = this.panes;
+        const of = (pane) => (pane.code?.tracks ?? []).map((track) => ({ pane, track }));
+        this.all = [...of(sass), ...of(compare)];
+        const name = ({ pane, track }) => {
+            const who = compare.code ? `${pane.code.maker.split(" ")[0]}: ` : "";
+            const what = { launch: `warp ${track.warp} of the launch`, walk: "straight walk", static: "stall counts alone" }[track.kind];
+            return `${who}${what}, ${track.cycles} cycles`;
+        };
+        const select = this.$("select.track");
+        select.innerHTML = this.all.map((each, i) => `<option value="${i}">${escape(name(each))}</option>`).join("");
+        select.hidden = !this.all.length;
+        this.track(0);
+    }
+
+    /** Shows one of the warps. */
+    track(number) {
+        const { pane, track } = this.all[number] ?? { pane: this.panes.sass };
+        this.timed = pane;
+        this.$("select.track").value = number;
+        this.timeline.set(pane.code, track, this.data.reasons ?? []);
+        this.#readout(-1);
+        if (pane.picked >= 0) this.timeline.show(pane.picked);
+        this.timeline.draw({ picked: pane.picked });
+    }
+
+    /** What the timeline is; of a step that is pointed at, what it waited for. */
+    #readout(step) {
+        const element = this.$(".model");
+        const { track, code, reasons } = this.timeline;
+        if (!track) {
+            element.textContent = "";
+            return;
+        }
+        element.title = MODELS[track.kind];
+        if (step >= 0) {
+            const index = track.index[step];
+            const what = index < 0 ? "in another function" : escape(shorten(code.text[index]));
+            const waits = (track.stalls[step] ?? []).map(([reason, cycles]) => `${cycles} ${reasons[reason]}`).join(", ");
+            element.innerHTML = `cycle ${track.cycle[step]}: <code>${what}</code>${waits ? ` after ${waits}` : ""}`;
+            return;
+        }
+        const { launch } = this.func;
+        const size = (axes) => axes.join(" × ").replace(/( × 1)+$/, "");
+        const other = this.data.target?.startsWith("sm_90") ? "" : "; <b>all numbers are an H200's</b>";
+        const cut = track.executed > track.length ? `; <b>the first ${track.length} of ${track.executed} steps</b>` : "";
+        const refused = code.refusal ? `<b>the launch is not simulated: ${escape(code.refusal)}</b>; ` : "";
+        const model = {
+            launch: () => `the profiler's model of an H200: grid ${size(launch.grid)}, block ${size(launch.block)}${other}${cut}`,
+            walk: () => `${refused}the profiler's latencies, ${launch ? "" : "without a launch: "}<b>one warp straight through the code</b>${other}`,
+            static: () => `static model: one warp, code in order, stall counts; <b>how long scoreboards count is not known</b>`,
+        };
+        element.innerHTML = model[track.kind]();
     }
 
     // --- Search ---
@@ -186,6 +261,7 @@ class View {
         for (const button of this.root.querySelectorAll("[data-tab]")) {
             button.addEventListener("click", () => this.tab(button.dataset.tab));
         }
+        this.$("select.track").addEventListener("change", (event) => this.track(Number(event.target.value)));
         this.$(".zoom-in").addEventListener("click", () => this.timeline.zoom(1.5));
         this.$(".zoom-out").addEventListener("click", () => this.timeline.zoom(1 / 1.5));
         this.$(".zoom-fit").addEventListener("click", () => this.timeline.fit());
@@ -381,7 +457,9 @@ class View {
             const { instructions, cycles } = func.code.summary();
             chips.push(chip(`<b>${func.registers}</b> registers`, "registers of a thread"));
             chips.push(chip(`<b>${instructions}</b> instructions`));
-            chips.push(chip(`<b>${cycles}</b> cycles at least`, "sum of the stall counts: see the timeline"));
+            const predicted = func.code.profile;
+            const title = predicted ? "of the launch, on an H200, by the model of sassafras profile" : "sum of the stall counts: see the timeline";
+            chips.push(chip(`<b>${cycles}</b> cycles ${predicted ? "predicted" : "at least"}`, title));
             if (func.spill_stores + func.spill_loads > 0) {
                 chips.push(chip(`spills ${func.spill_stores} B, reloads ${func.spill_loads} B`, "", "warn"));
             }
@@ -444,6 +522,32 @@ class View {
             <div class="result">${body}</div>`;
     }
 
+    /** When an instruction issues, and what warps wait for before it. */
+    #times(code, i) {
+        const { timeline } = this;
+        const { reasons } = this.data;
+        const facts = [];
+        const { track, step } = timeline;
+        if (timeline.code === code && track?.kind !== "static" && track?.index[step] === i) {
+            const count = track.stepsOf.get(i).length;
+            const often = count > 1 ? `, one of ${count} times` : "";
+            const waits = (track.stalls[step] ?? []).map(([reason, cycles]) => `${cycles} ${reasons[reason]}`).join(", ");
+            facts.push(["issues", `cycle ${track.cycle[step]}${often}, unit ${code.unit[i]}`]);
+            facts.push(["after", waits || "no wait"]);
+        } else {
+            facts.push(["issues", `cycle ${code.cycle[i]} at the earliest, unit ${code.unit[i]}`]);
+        }
+        const counts = code.counts.get(i);
+        if (counts) {
+            const cycles = counts.cycles.filter(([reason]) => reasons[reason] !== "selected").sort((a, b) => b[1] - a[1]);
+            const most = cycles.slice(0, 3).map(([reason, n]) => `${n} ${reasons[reason]}`).join(", ");
+            facts.push(["launch", `executed ${counts.executed} times by warps${most ? `; warp cycles: ${most}` : ""}`]);
+        } else if (code.profile) {
+            facts.push(["launch", "not executed by the simulated blocks"]);
+        }
+        return facts;
+    }
+
     #details() {
         const card = this.$("[data-card=details]");
         const { sass } = this.panes;
@@ -458,7 +562,7 @@ class View {
         const [stall, yields, write, read, , reuse] = code.control[i];
         const link = (index) => `<a data-go="sass:${index}"><code>${code.address(index)}</code> ${escape(code.text[index].split(/[ ;]/).find((word) => !word.startsWith("@")))}</a>`;
         const board = (number) => `<b class="sb" style="--c:var(--sb${number})">SB${number}</b>`;
-        const facts = [["issues", `cycle ${code.cycle[i]} at the earliest, unit ${code.unit[i]}`]];
+        const facts = this.#times(code, i);
         facts.push(["stall", `${stall} ${stall === 1 ? "cycle" : "cycles"} until the next instruction${yields ? "; may yield to another warp" : ""}`]);
         for (const [number, , from] of code.ends.get(i) ?? []) facts.push(["waits for", `${board(number)} of ${link(from)}`]);
         for (let n = 0; n < SCOREBOARDS; n++) {
@@ -930,10 +1034,10 @@ function frame(host) {
     </main>
     <section class="drawer">
         <div class="drawer-grip" role="separator"></div>
-        <div class="timeline"><header><span class="title">Issue timeline</span><span class="model" title="${escape(MODEL)}">static model: one warp, code in order, stall counts; <b>how long scoreboards count is not known</b></span><span class="space"></span><button class="icon zoom-out" title="zoom out (-)">−</button><button class="icon zoom-in" title="zoom in (+)">+</button><button class="toggle zoom-fit" title="all of it (0)">all</button></header><canvas></canvas></div>
+        <div class="timeline"><header><span class="title">Issue timeline</span><select class="track" aria-label="warp"></select><span class="model"></span><span class="space"></span><button class="icon zoom-out" title="zoom out (-)">−</button><button class="icon zoom-in" title="zoom in (+)">+</button><button class="toggle zoom-fit" title="all of it (0)">all</button></header><canvas></canvas></div>
         <div class="side"><header>${(host.tabs ?? []).map(([name, word]) => `<button class="toggle" data-tab="${name}">${word}</button>`).join("")}<button class="toggle on" data-tab="details">Instruction</button><button class="toggle" data-tab="occupancy">Occupancy</button><button class="toggle" data-tab="messages" hidden>Messages</button></header>
             ${(host.tabs ?? []).map(([name]) => `<div class="card" data-card="${name}" hidden></div>`).join("")}
             <div class="card" data-card="details"></div><div class="card" data-card="occupancy" hidden></div><div class="card" data-card="messages" hidden></div></div>
     </section>
-    <dialog class="help"><div class="inside"><h2>Keys</h2><table>${KEYS.map(([key, what]) => `<tr><td><kbd>${key}</kbd></td><td>${what}</td></tr>`).join("")}</table><h2>The timeline</h2><p>${MODEL}</p><h2>Live registers</h2><p>The bars beside the code, and the plot at its edge, count the general registers whose values are still read. A guarded write ends no life, and where a branch through a register leads is not known. The allocator needs more than the most that are live where vectors must be aligned.</p><form method="dialog"><button class="toggle on">Close</button></form></div></dialog>`;
+    <dialog class="help"><div class="inside"><h2>Keys</h2><table>${KEYS.map(([key, what]) => `<tr><td><kbd>${key}</kbd></td><td>${what}</td></tr>`).join("")}</table><h2>The timeline</h2>${Object.values(MODELS).map((text) => `<p>${text}</p>`).join("")}<h2>Live registers</h2><p>The bars beside the code, and the plot at its edge, count the general registers whose values are still read. A guarded write ends no life, and where a branch through a register leads is not known. The allocator needs more than the most that are live where vectors must be aligned.</p><form method="dialog"><button class="toggle on">Close</button></form></div></dialog>`;
 }

@@ -1,10 +1,12 @@
 //! The machine code of one function of a cubin, ours or anyone's, as the document has it.
 
+use crate::timeline::{Launched, Place};
 use crate::{flow, schedule};
 use cubin::inspect::CubinReport;
 use cubin::json::Json;
 use cubin::{Body, Object, line};
 use sass::{Guard, Inst, Isa, Model, Op};
+use sim::sass::Program;
 use std::collections::BTreeMap;
 
 /// A cubin that has been read.
@@ -12,6 +14,8 @@ pub struct Image {
     object: Object,
     report: CubinReport,
     isa: Isa,
+    /// As the simulator has it, or why it can't.
+    program: Result<Program, String>,
     /// By function, where in its code rows of the table of PTX lines begin.
     lines: BTreeMap<String, Vec<(u64, u64)>>,
 }
@@ -24,7 +28,8 @@ impl Image {
         let isa = Isa::of_sm(sm.into()).ok_or(format!("no machine sm_{sm} is known"))?;
         let report = CubinReport::new(&object);
         let lines = ptx_lines(&object).map_err(|flaw| format!("line table: {}", flaw.message))?;
-        Ok(Image { object, report, isa, lines })
+        let program = Program::new(bytes).map_err(|error| error.to_string());
+        Ok(Image { object, report, isa, program, lines })
     }
 
     /// The tool that made it, with its version.
@@ -49,8 +54,14 @@ impl Image {
         Some(words.iter().map(|word| sass::decode(self.isa, u128::from_le_bytes(*word))).collect())
     }
 
-    /// The document's entry for a function; `None` if it has no code here.
-    pub fn code(&self, function: &str) -> Option<Json> {
+    /// As the simulator has it, or why it can't.
+    pub(crate) fn program(&self) -> Result<&Program, String> {
+        self.program.as_ref().map_err(String::clone)
+    }
+
+    /// The document's entry for a function; `None` if it has no code here. `launched`: what a launch did, or why it
+    /// couldn't be.
+    pub fn code(&self, function: &str, launched: Option<&Result<Launched, String>>) -> Option<Json> {
         let insts = self.insts(function)?;
         let length = insts.len();
         let model = Model::of(self.isa);
@@ -80,6 +91,16 @@ impl Image {
         };
         let kernel = self.report.kernels.iter().find(|kernel| kernel.name == function);
         let of_kernel = |number: Option<u64>| number.map_or(Json::Null, Json::Number);
+        let used = used(&insts);
+        let place = self.program.as_ref().ok().and_then(|program| {
+            let first = program.instructions_of(function)?.start;
+            Some(Place { program, range: first..first + used, insts: &insts })
+        });
+        let launch = launched.and_then(|launched| launched.as_ref().ok());
+        let timelines =
+            place.as_ref().map(|place| launch.map_or_else(|| place.walk(), |launch| place.warps(launch)));
+        let profile = place.as_ref().zip(launch).map(|(place, launch)| place.profile(launch));
+        let refusal = launched.and_then(|launched| launched.as_ref().err());
         Some(Json::Object(vec![
             ("tool", Json::text(self.tool())),
             ("machine", Json::text(self.machine())),
@@ -96,8 +117,11 @@ impl Image {
             ("line", Json::list(&lines, |line| Json::Number(*line))),
             ("target", Json::list(&targets, |to| to.map_or(Json::Signed(-1), number))),
             ("block", Json::list(&leaders(&insts, &targets), |leader| number(*leader))),
-            ("spans", Json::list(&schedule::spans(&insts), span)),
-            ("used", number(used(&insts))),
+            ("spans", Json::list(&schedule::spans(insts.iter().enumerate()), span)),
+            ("used", number(used)),
+            ("timelines", timelines.unwrap_or(Json::List(Vec::new()))),
+            ("profile", profile.unwrap_or(Json::Null)),
+            ("refusal", refusal.map_or(Json::Null, Json::text)),
         ]))
     }
 

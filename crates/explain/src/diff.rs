@@ -162,20 +162,17 @@ mod tests {
 
     #[test]
     fn edits_lead_to_the_new_text() {
-        let mut state = 1u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % below
-        };
+        let mut state = random::Random::from_state(1);
+        let mut random = |below: usize| state.below(below);
         for _ in 0..2000 {
             let (values, long) = (1 + random(40), random(60));
             let old: Vec<u32> = (0..long).map(|_| random(values) as u32).collect();
             let mut new = old.clone();
             for _ in 0..random(8) {
                 match random(3) {
-                    0 if !new.is_empty() => drop(new.remove(random(new.len() as u64) as usize)),
+                    0 if !new.is_empty() => drop(new.remove(random(new.len()))),
                     1 if new.len() > 1 => new.swap(0, 1),
-                    _ => new.insert(random(new.len() as u64 + 1) as usize, random(values) as u32),
+                    _ => new.insert(random(new.len() + 1), random(values) as u32),
                 }
             }
             assert_eq!(apply(&old, &new, &edits(&old, &new)), new);

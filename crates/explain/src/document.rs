@@ -2,7 +2,9 @@
 
 use crate::code::Image;
 use crate::diff;
+use crate::timeline::{self, Launches};
 use cubin::json::Json;
+use gpu::runline::Run;
 use ptx::ast::{Function, Item, Module, Stmt};
 use ptx::diag::{Diagnostic, Severity};
 use sassafras::{DebugInfo, Options, Snapshot, SnapshotLine};
@@ -21,6 +23,8 @@ pub struct Request<'a> {
     pub options: Options,
     /// Cubins of the same module, made by others.
     pub compare: Option<&'a Image>,
+    /// What is launched for the timeline.
+    pub launches: Launches<'a>,
     /// Reads a file that `.file` names; `None` if it isn't there.
     pub read: &'a dyn Fn(&str) -> Option<String>,
 }
@@ -29,6 +33,8 @@ pub struct Request<'a> {
 pub struct Explained {
     /// The document, in one line.
     pub json: String,
+    /// The names of its kernels.
+    pub kernels: Vec<String>,
     /// The cubin, as it is without tables of lines.
     pub cubin: Vec<u8>,
 }
@@ -54,6 +60,11 @@ pub fn explain(request: &Request) -> Result<Explained, Vec<Diagnostic>> {
         let source = functions(&module).find(|f| name(&module, f) == usage.name);
         let first = source.map_or(0, |f| lines.line(f.span.start));
         let last = source.map_or(0, |f| last_line(f, &lines));
+        let run = request.launches.largest(&usage.name);
+        let code = |image: &Image| {
+            let launched = run.map(|run| request.launches.launch(image, run));
+            image.code(&usage.name, launched.as_ref()).unwrap_or(Json::Null)
+        };
         Json::Object(vec![
             ("name", Json::text(&usage.name)),
             ("entry", Json::Bool(usage.entry)),
@@ -66,8 +77,9 @@ pub fn explain(request: &Request) -> Result<Explained, Vec<Diagnostic>> {
             ("spill_stores", Json::Number(usage.spill_stores.into())),
             ("spill_loads", Json::Number(usage.spill_loads.into())),
             ("passes", passes(&usage.name, &output.snapshots, &lines)),
-            ("code", image.code(&usage.name).unwrap_or(Json::Null)),
-            ("compare", request.compare.and_then(|image| image.code(&usage.name)).unwrap_or(Json::Null)),
+            ("launch", run.map_or(Json::Null, launch)),
+            ("code", code(&image)),
+            ("compare", request.compare.map_or(Json::Null, code)),
         ])
     };
     let warnings = [parsed.diagnostics, output.diagnostics].concat();
@@ -78,13 +90,24 @@ pub fn explain(request: &Request) -> Result<Explained, Vec<Diagnostic>> {
         ("target", Json::text(options.target.name())),
         ("level", Json::Number(options.level.into())),
         ("machine", machine(options.target)),
+        ("reasons", timeline::reasons()),
         ("source", Json::text(request.source)),
         ("files", files(&module, request.read)),
         ("locations", locations(&module, &lines)),
         ("messages", Json::list(&warnings, message)),
         ("functions", Json::list(&output.functions, function)),
     ]);
-    Ok(Explained { json: document.compact(), cubin })
+    let kernels = output.functions.iter().filter(|usage| usage.entry).map(|usage| usage.name.clone());
+    Ok(Explained { json: document.compact(), kernels: kernels.collect(), cubin })
+}
+
+fn launch(run: &Run) -> Json {
+    let axes = |axes: [u32; 3]| Json::list(&axes, |n| Json::Number((*n).into()));
+    Json::Object(vec![
+        ("line", Json::Number(run.line as u64)),
+        ("grid", axes(run.grid)),
+        ("block", axes(run.block)),
+    ])
 }
 
 /// A document for a text that is not compiled: its messages alone.

@@ -1,4 +1,4 @@
-//! The static issue model: what the control codes of one warp say about time.
+//! The static issue model: what the control codes of one warp say about time. The timeline is of [`crate::timeline`].
 //!
 //! One warp runs the code in the order in which it is laid out, each instruction once, and nothing else runs: the next
 //! instruction issues when the stall count of this one is over. So the cycle of an instruction is the least number of
@@ -50,11 +50,11 @@ pub fn waits(inst: &Inst) -> (u8, Option<(u8, usize)>) {
     }
 }
 
-/// All spans, in the order of the instructions that raise scoreboards.
-pub fn spans(insts: &[Inst]) -> Vec<Span> {
+/// All spans, in the order of the instructions that raise scoreboards; each instruction comes with its number.
+pub fn spans<'i>(insts: impl IntoIterator<Item = (usize, &'i Inst)>) -> Vec<Span> {
     let mut all: Vec<Span> = Vec::new();
     let mut open: Vec<Vec<usize>> = vec![Vec::new(); usize::from(sass::SCOREBOARDS)];
-    for (index, inst) in insts.iter().enumerate() {
+    for (index, inst) in insts {
         let (mask, counted) = waits(inst);
         for (board, open) in open.iter_mut().enumerate() {
             let left = match counted {

@@ -1,6 +1,7 @@
 //! The document of real kernels, read back.
 
-use explain::{Image, Request, explain, page};
+use explain::{Image, Launches, Request, explain, page};
+use gpu::runline::{self, Run};
 use sassafras::Options;
 use std::collections::BTreeMap;
 
@@ -111,7 +112,7 @@ impl Value {
 fn json(source: &str, arch: &str, level: u8, compare: Option<&Image>) -> String {
     let options = Options::for_arch(arch).expect("a target").with(|o| o.level = level);
     let read = |path: &str| path.ends_with("triton_kernels.py").then(|| "def k(): pass\n".to_string());
-    let request = Request { source, name: "k.ptx", options, compare, read: &read };
+    let request = Request { source, name: "k.ptx", options, compare, launches: Launches::NONE, read: &read };
     explain(&request).unwrap_or_else(|why| panic!("{why:?}")).json
 }
 
@@ -209,6 +210,103 @@ fn scoreboards_cycles_and_blocks_agree_with_control_codes() {
     }
 }
 
+/// Timelines of code: every cycle between two steps has a reason, and spans are those of the steps.
+fn check_timelines(code: &Value) -> Vec<(String, Vec<Vec<i64>>)> {
+    let controls: Vec<Vec<i64>> = code.get("control").list().iter().map(Value::numbers).collect();
+    let waits = code.get("waits").numbers();
+    let timelines = code.get("timelines").list().iter().map(|timeline| {
+        let steps: Vec<Vec<i64>> = timeline.get("steps").list().iter().map(Value::numbers).collect();
+        for pair in steps.windows(2) {
+            let waited: i64 = pair[1][4..].chunks(2).map(|stall| stall[1]).sum();
+            assert_eq!(pair[0][1] + 1 + waited, pair[1][1], "{pair:?}");
+        }
+        assert!(steps.last().is_some_and(|last| last[1] < timeline.get("end").number()));
+        for span in timeline.get("spans").list().iter().map(Value::numbers) {
+            let [board, is_read, from, to, done] = span[..] else { panic!("{span:?}") };
+            let raised = &steps[from as usize];
+            assert_eq!(controls[raised[0] as usize][2 + is_read as usize], board);
+            assert_eq!(done, raised[if is_read == 1 { 2 } else { 3 }]);
+            let Some(wait) = steps.get(to as usize) else { continue };
+            assert!(waits[wait[0] as usize] >> board & 1 == 1 && wait[1] > raised[1]);
+        }
+        (timeline.get("kind").text().to_string(), steps)
+    });
+    timelines.collect()
+}
+
+#[test]
+fn without_a_launch_a_warp_walks_through_the_code() {
+    for (source, arch) in [(SAXPY, "sm_90"), (REDUCE, "sm_100"), (MATMUL, "sm_90a"), (SAXPY, "sm_120")] {
+        for function in functions(source, arch, 3) {
+            let code = function.get("code");
+            assert_eq!((function.get("launch"), code.get("profile")), (&Value::Nothing, &Value::Nothing));
+            let timelines = check_timelines(code);
+            let [(kind, steps)] = &timelines[..] else { panic!("{timelines:?}") };
+            assert_eq!(kind, "walk");
+            let order: Vec<i64> = steps.iter().map(|step| step[0]).collect();
+            assert!(order.iter().copied().eq(0..code.get("used").number()), "{arch}: {order:?}");
+        }
+    }
+}
+
+/// The document of a text with its own run lines.
+fn launched(source: &str, runs: &[Run], compare: Option<&Image>) -> Value {
+    let options = Options::for_arch("sm_90").expect("a target");
+    let request =
+        Request { source, name: "k.ptx", options, compare, launches: Launches::of(runs), read: &|_| None };
+    Value::read(&explain(&request).unwrap_or_else(|why| panic!("{why:?}")).json)
+}
+
+#[test]
+fn a_launch_is_in_the_model() {
+    let runs = runline::parse(REDUCE).expect("run lines");
+    let theirs =
+        sassafras::compile(REDUCE, &Options::for_arch("sm_90").expect("a target").with(|o| o.level = 0));
+    let theirs = Image::new(&theirs.expect("a cubin").bytes).expect("a cubin");
+    let document = launched(REDUCE, &runs, Some(&theirs));
+    let names = document.get("reasons").texts();
+    for function in document.get("functions").list() {
+        let name = function.get("name").text();
+        let threads = |run: &Run| run.grid.iter().chain(&run.block).product::<u32>();
+        let of_kernel = runs.iter().filter(|run| run.kernel == name);
+        let line = function.get("launch").get("line").number() as usize;
+        let most = of_kernel.map(threads).max();
+        assert_eq!(runs.iter().find(|run| run.line == line).map(threads), most, "{name}");
+        for code in ["code", "compare"].map(|code| function.get(code)) {
+            let timelines = check_timelines(code);
+            assert!(timelines.len() > 1 && timelines.iter().all(|(kind, _)| kind == "launch"));
+            // The block's warps meet, and memory takes its time.
+            let waits = |reason: &str| {
+                let stalls =
+                    timelines.iter().flat_map(|(_, steps)| steps.iter().flat_map(|step| step[4..].chunks(2)));
+                stalls.filter(|stall| names[stall[0] as usize] == reason).map(|stall| stall[1]).sum::<i64>()
+            };
+            assert!(waits("long_scoreboard") > 100 && waits("barrier") > 10, "{name}");
+            let profile = code.get("profile");
+            assert!(profile.get("cycles").number() > 1000);
+            let counts: Vec<Vec<i64>> =
+                profile.get("instructions").list().iter().map(Value::numbers).collect();
+            assert!(profile.get("simulated_blocks").number() > 0 && counts.iter().all(|count| count[1] > 0));
+            let used = code.get("used").number();
+            assert!(counts.iter().all(|count| count[0] < used) && counts.len() as i64 > used / 2);
+        }
+    }
+    // The same bytes again.
+    assert_eq!(document, launched(REDUCE, &runs, Some(&theirs)));
+}
+
+#[test]
+fn a_launch_that_ends_with_a_fault_is_told() {
+    // Memory that is too small.
+    let run = runline::launch("saxpy grid=(1) block=(32) args: n:u32=32 a:f32=1 x:f32[1]=0 y:f32[1]=0")
+        .expect("a run");
+    let document = launched(SAXPY, &[run], None);
+    let code = document.get("functions").list()[0].get("code");
+    assert!(code.get("refusal").text().contains("memory"), "{:?}", code.get("refusal"));
+    let timelines = check_timelines(code);
+    assert_eq!(timelines[0].0, "walk");
+}
+
 #[test]
 fn live_registers_are_within_those_that_the_kernel_has() {
     for function in functions(MATMUL, "sm_90a", 3) {
@@ -252,8 +350,14 @@ fn the_code_is_that_of_the_command() {
 fn errors_and_other_targets_are_told() {
     let options = Options::for_arch("sm_90").expect("a target");
     let broken = SAXPY.replace("fma.rn.f32", "fma.f99");
-    let request =
-        |source| Request { source, name: "k.ptx", options: options.clone(), compare: None, read: &|_| None };
+    let request = |source| Request {
+        source,
+        name: "k.ptx",
+        options: options.clone(),
+        compare: None,
+        launches: Launches::NONE,
+        read: &|_| None,
+    };
     let why = explain(&request(&broken)).err().expect("an error");
     assert!(why.iter().any(|diagnostic| diagnostic.line == Some(56)), "{why:?}");
     let document = Value::read(&explain::refusal("k.ptx", &broken, &why));

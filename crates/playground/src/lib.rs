@@ -6,7 +6,7 @@
 
 use cubin::json::Json;
 use explain::launch::{self, Checks};
-use explain::{Request, explain, refusal};
+use explain::{Launches, Request, explain, refusal};
 use gpu::runline::{self, Contents, Run};
 use ptx::diag::{Diagnostic, Severity};
 use sassafras::Options;
@@ -74,7 +74,8 @@ fn document(source: &str, target: &str, level: u8) -> String {
         }),
         Err(error) => return refusal(NAME, source, &[fatal(error.to_string())]),
     };
-    let request = Request { source, name: NAME, options, compare: None, read: &|_| None };
+    let request =
+        Request { source, name: NAME, options, compare: None, launches: Launches::NONE, read: &|_| None };
     explain(&request).map_or_else(|why| refusal(NAME, source, &why), |explained| explained.json)
 }
 

@@ -38,6 +38,10 @@ impl Parser<'_> {
         self.advise_about_names(&message, span, &mut advice);
         self.advise_about_words(&message, span, &mut advice);
         self.advise_about_header(&message, &mut advice);
+        if message == "Predicate expression expected" {
+            let name = self.slice(span);
+            advice.help.push(format!("a guard is a predicate: compare first, `setp.ne.b32 %p, {name}, 0;`"));
+        }
         if message.starts_with("Parsing error near") {
             self.advise_about_syntax(span, &mut advice);
         }

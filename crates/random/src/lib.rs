@@ -6,7 +6,8 @@
 //!
 //! Other generators are left only where what they gave is recorded: the operands that a GPU was asked about (`sim::ops`,
 //! `cargo xtask conformance modifiers`), the data of `sim::kernels`, the programs by which latencies were measured
-//! (`cargo xtask probe-latency`), the paths of planted errors (`sim::verify::mutants`); and in the tests of `combine`.
+//! (`cargo xtask probe-latency`), the programs whose growth in time and memory was measured (`cargo xtask bench scale`), the
+//! paths of planted errors (`sim::verify::mutants`); and in the tests of `combine`.
 
 #![deny(missing_docs)]
 

@@ -134,6 +134,12 @@ impl Program {
         Some((&routine.name, (index - routine.first) as u64 * sass::WORD_BYTES))
     }
 
+    /// The indices of a function's instructions.
+    pub fn instructions_of(&self, function: &str) -> Option<std::ops::Range<usize>> {
+        let routine = self.image.routines.iter().find(|routine| routine.name == function)?;
+        Some(routine.first..routine.first + routine.count)
+    }
+
     fn routine(&self, index: usize) -> Option<&image::Routine> {
         self.image.routines.iter().find(|r| (r.first..r.first + r.count).contains(&index))
     }

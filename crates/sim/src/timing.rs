@@ -20,6 +20,7 @@
 //! | sectors and bank conflicts | [`coalescing`](crate::coalescing) |
 //! | caches of data, the L2, memory | [`memory`] |
 //! | blocks of an SM | [`occupancy`] |
+//! | when do the instructions of one warp issue, and what did it wait for? | [`timeline`] |
 //! | lines of source | [`lines`] |
 
 mod code;
@@ -31,6 +32,7 @@ pub mod parameters;
 mod sm;
 #[cfg(test)]
 mod tests;
+pub mod timeline;
 
 pub use code::{Pipe, Reason};
 pub use memory::Traffic;
@@ -45,6 +47,7 @@ use memory::{Memory, Sharing};
 use occupancy::Occupancy;
 use parameters::Parameters;
 use sm::{Counts, Sm};
+use timeline::WarpLog;
 
 /// What the L2 holds when the launch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub struct Options {
     pub l2: L2,
     /// Warp instructions that are simulated, about.
     pub budget: u64,
+    /// So many times the blocks that an SM takes at once are simulated at least.
+    pub waves: u64,
     /// Blocks of other SMs that are looked at to see what SMs have in common.
     pub samples: u32,
 }
@@ -71,7 +76,7 @@ pub struct Options {
 impl Options {
     /// With these numbers, and nothing special.
     pub fn new(parameters: Parameters) -> Options {
-        Options { parameters, l2: L2::Warm, budget: 4_000_000, samples: 4 }
+        Options { parameters, l2: L2::Warm, budget: 4_000_000, waves: 2, samples: 4 }
     }
 }
 
@@ -214,6 +219,16 @@ fn touched(extra: &Extra) -> impl Iterator<Item = u64> + '_ {
 
 /// Predicts what a launch takes. The memory of the machine is as after those blocks that were executed.
 pub fn profile(machine: &mut Machine, launch: &Launch, options: &Options) -> Result<Profile, Fault> {
+    watch(machine, launch, options, 0).map(|(profile, _)| profile)
+}
+
+/// As [`profile`], with a log of each warp of the first block: so many of its steps.
+pub fn watch(
+    machine: &mut Machine,
+    launch: &Launch,
+    options: &Options,
+    most_steps: usize,
+) -> Result<(Profile, Vec<WarpLog>), Fault> {
     let p = &options.parameters;
     let program = machine.program();
     let cluster = machine.cluster_blocks(launch)?;
@@ -235,11 +250,11 @@ pub fn profile(machine: &mut Machine, launch: &Launch, options: &Options) -> Res
     let sharing = source.sharing(resident, options.samples)?;
     let infos = code::infos(program.target().isa, program.code(), program.steps(), p);
     let memory = Memory::new(p, occupancy.cache, active as f64, options.l2 == L2::Warm, sharing);
-    let mut sm = Sm::new(&infos, p, memory);
+    let mut sm = Sm::new(&infos, p, memory).watching(most_steps);
     let (mut given, mut executed) = (0, 0u64);
     sm.run(resident, || {
         let enough = given >= 4 * u64::from(resident) && executed > options.budget / 8;
-        let too_many = given >= 2 * u64::from(resident) && executed > options.budget;
+        let too_many = given >= options.waves * u64::from(resident) && executed > options.budget;
         if given == blocks || enough || too_many {
             return Ok(None);
         }
@@ -249,7 +264,8 @@ pub fn profile(machine: &mut Machine, launch: &Launch, options: &Options) -> Res
         Ok::<_, Fault>(Some(trace))
     })?;
     let run = Run { infos: &infos, p, launch, total, active, blocks, given };
-    Ok(run.profile(program, occupancy, options.l2, (sm.counts, sm.memory.traffic)))
+    sm.logs.sort_by_key(|log| log.warp);
+    Ok((run.profile(program, occupancy, options.l2, (sm.counts, sm.memory.traffic)), sm.logs))
 }
 
 /// A launch that was simulated.

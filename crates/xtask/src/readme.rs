@@ -1,11 +1,17 @@
-//! `cargo xtask readme`: a new user's first ten minutes. The shell commands of README.md are run as they are printed, in order,
-//! in a shell that has nothing of this machine but Rust and the system's programs, with an empty home folder.
+//! `cargo xtask readme`: a new user's first ten minutes. The shell commands of README.md are run as they are printed, in
+//! order, in a root of their own (`readme/root.sh`) that has nothing of this machine but the system's programs and Rust: a
+//! clone of the repository, and an empty home. Where there can be no such root, that is an error.
 //!
 //! Every block has an entry here, by its first line: that it runs, and how it ends, or why it isn't run.
 
 use crate::{Result, shell};
-use std::path::Path;
-use std::process::Command;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What makes the root, and runs a command line in it.
+const ROOT: &str = include_str!("readme/root.sh");
 
 enum Entry {
     /// It is run, and ends with this exit code.
@@ -25,10 +31,7 @@ const BLOCKS: &[(&str, Entry)] = &[
         "rustup target add x86_64-unknown-linux-musl",
         Skip("`cargo xtask release` builds the command so, and tries it"),
     ),
-    (
-        "cargo xtask setup && cargo xtask test",
-        Skip("it is what runs this; and `setup` is where its tools come from"),
-    ),
+    ("cargo xtask setup && cargo xtask test", Skip("it is what runs this, in `.ci/run`")),
     (
         "sassafras explain examples/saxpy.ptx -o saxpy.html   # a page: PTX, passes, SASS, timeline, occupancy",
         Run(0),
@@ -38,14 +41,10 @@ const BLOCKS: &[(&str, Entry)] = &[
 pub fn run() -> Result<()> {
     let blocks = blocks(&shell::read(&shell::root().join("README.md"))?);
     check_entries(&blocks)?;
-    let home = shell::target_dir().join("readme-home");
-    if home.exists() {
-        std::fs::remove_dir_all(&home)?;
-    }
-    shell::create_dir(&home)?;
+    let place = NewPlace::make()?;
     for block in &blocks {
         match entry(block) {
-            Some(Run(code)) => run_block(block, *code, &home)?,
+            Some(Run(code)) => run_block(block, *code, &place)?,
             Some(Skip(reason)) => println!("not run ({reason}):\n{block}"),
             None => {}
         }
@@ -80,25 +79,82 @@ fn check_entries(blocks: &[String]) -> Result<()> {
     gone.map_or(Ok(()), |(gone, _)| Err(format!("README.md has no block `{gone}` any more").into()))
 }
 
+/// What a new user has: a clone, Rust, an empty home.
+struct NewPlace {
+    folder: PathBuf,
+    toolchain: PathBuf,
+    registry: PathBuf,
+}
+
+impl NewPlace {
+    fn make() -> Result<NewPlace> {
+        let folder = shell::target_dir().join("readme");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        for name in ["root", "home"] {
+            shell::create_dir(&folder.join(name))?;
+        }
+        clone_into(&folder.join("clone"))?;
+        let sysroot = shell::capture(Command::new("rustc").args(["--print", "sysroot"]))?;
+        let toolchain = PathBuf::from(String::from_utf8_lossy(&sysroot.stdout).trim());
+        let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+        let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(own);
+        let registry = cargo.ok_or("neither CARGO_HOME nor HOME is set")?.join("registry");
+        let place = NewPlace { folder, toolchain, registry };
+        let tried = place.run("true")?;
+        if !tried.status.success() {
+            let said = String::from_utf8_lossy(&tried.stderr);
+            let needs = "README.md's commands run in a root of their own: that needs `unshare` of util-linux and user \
+                         namespaces (in a container, a setting of it; on Ubuntu, the sysctl \
+                         kernel.apparmor_restrict_unprivileged_userns=0)";
+            return Err(format!("{needs}: {said}").into());
+        }
+        Ok(place)
+    }
+
+    /// Runs a command line there.
+    fn run(&self, line: &str) -> Result<Output> {
+        let own = |name: &str| self.folder.join(name);
+        let mut command = Command::new("unshare");
+        // Namespaces of its own, in which any user may mount.
+        command.args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"]);
+        command.args(["bash", "-c", ROOT, "root.sh"]);
+        command.args([&own("root"), &own("clone")]).args([shell::root(), &shell::target_dir()]);
+        command.args([&own("home"), &self.toolchain, &self.registry]).arg(line);
+        shell::capture(&mut command)
+    }
+}
+
+/// Copies what a clone of the checkout would have, with the times of files and folders: what was built of them is as new.
+fn clone_into(folder: &Path) -> Result<()> {
+    let mut list = Command::new("git");
+    list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(shell::root());
+    let files = shell::capture(&mut list)?.stdout;
+    let mut folders = BTreeSet::new();
+    for file in String::from_utf8(files)?.split_terminator('\0') {
+        let (from, to) = (shell::root().join(file), folder.join(file));
+        // One that was deleted is listed until that is committed.
+        if !from.exists() {
+            continue;
+        }
+        shell::create_dir(to.parent().unwrap_or(folder))?;
+        std::fs::copy(&from, &to)?;
+        keep_time(&from, &to)?;
+        folders.extend(Path::new(file).ancestors().skip(1).map(Path::to_path_buf));
+    }
+    folders.iter().try_for_each(|path| keep_time(&shell::root().join(path), &folder.join(path)))
+}
+
+fn keep_time(from: &Path, to: &Path) -> Result<()> {
+    Ok(File::open(to)?.set_modified(from.metadata()?.modified()?)?)
+}
+
 /// Runs a block line by line, as somebody does who copies it.
-fn run_block(block: &str, code: i32, home: &Path) -> Result<()> {
-    let rust = |variable: &str, folder: &str| {
-        let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(folder).into_os_string());
-        std::env::var_os(variable).or(own).ok_or(format!("neither {variable} nor HOME is set"))
-    };
-    let installed = home.join(".cargo");
-    let path = std::env::var("PATH").map_err(|_| "PATH is not set")?;
+fn run_block(block: &str, code: i32, place: &NewPlace) -> Result<()> {
     for line in block.lines() {
         println!("$ {line}");
-        let mut command = Command::new("bash");
-        command.args(["--noprofile", "--norc", "-euo", "pipefail", "-c", line]).current_dir(shell::root());
-        command.env_clear().env("HOME", home).env("PATH", format!("{}/bin:{path}", installed.display()));
-        command
-            .env("CARGO_HOME", rust("CARGO_HOME", ".cargo")?)
-            .env("RUSTUP_HOME", rust("RUSTUP_HOME", ".rustup")?);
-        // What the tests built need not be built again; what is installed goes to the empty home.
-        command.env("CARGO_TARGET_DIR", shell::target_dir()).env("CARGO_INSTALL_ROOT", &installed);
-        let output = shell::capture(&mut command)?;
+        let output = place.run(line)?;
         if output.status.code() != Some(code) {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("`{line}` ended with {}, not {code}:\n{said}", output.status).into());
@@ -119,6 +175,25 @@ mod tests {
         let blocks = blocks(&shell::read(&shell::root().join("README.md")).expect("README.md"));
         assert!(blocks.len() >= 5, "{blocks:?}");
         check_entries(&blocks).expect("entries for all blocks");
+    }
+
+    #[test]
+    fn the_root_has_nothing_of_this_machine() {
+        let place = NewPlace::make().expect("a clone");
+        let said = |line: &str| {
+            let output = place.run(line).expect("unshare");
+            assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        assert_eq!(said("ls -A ~"), ".cargo\n");
+        assert_eq!(said("pwd"), format!("{}\n", shell::root().display()));
+        assert_eq!(said("ls target/ref/bin 2> /dev/null || echo none"), "none\n");
+        assert!(said("command -v ptxas || echo none").contains("none"));
+        assert!(said("cat Cargo.toml").contains("[workspace]"));
+        // Each line begins anew, but for the home and the clone.
+        said("touch ~/kept /tmp/lost");
+        assert_eq!(said("ls ~/kept && ls /tmp").lines().count(), 1);
+        assert_eq!(place.run("exit 7").expect("unshare").status.code(), Some(7));
     }
 
     #[test]

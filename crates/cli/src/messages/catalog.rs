@@ -1,5 +1,6 @@
 //! The code of a message, the way out, and what `sassafras explain` says: read from `catalog.txt`.
 
+use crate::hint::hint;
 use std::sync::OnceLock;
 
 /// All messages of one kind.
@@ -81,9 +82,8 @@ fn words<'m>(wording: &str, message: &'m str) -> Option<Vec<&'m str>> {
 pub fn explain(code: &str) -> Result<String, String> {
     let Some(entry) = entries().iter().find(|entry| entry.code == code) else {
         let known = entries().iter().map(|entry| entry.code);
-        let hint =
-            ptx::advice::nearest(code, known).map_or(String::new(), |near| format!("; did you mean {near}?"));
-        return Err(format!("there is no message {code}{hint}\n`sassafras help messages` lists them"));
+        let near = hint(code, known);
+        return Err(format!("there is no message {code}{near}\n`sassafras help messages` lists them"));
     };
     let wordings: String =
         entry.wordings.iter().map(|wording| format!("  {}\n", wording.replace('*', "…"))).collect();

@@ -63,7 +63,15 @@ impl Parser<'_> {
         } else if message.starts_with("Label ") || message.starts_with("Illegal operand type") {
             let index =
                 message.split("argument ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
-            advice.place = at(index.unwrap_or(0)).or(advice.place);
+            let address = spans.iter().copied().find(|span| self.slice(*span).starts_with('['));
+            if let (None, Some(address)) = (index, address) {
+                advice.place = Some(address);
+                let what =
+                    "brackets take a variable or parameter that is declared, or a register with an address";
+                advice.help.push(what.into());
+            } else {
+                advice.place = at(index.unwrap_or(0)).or(advice.place);
+            }
         }
     }
 

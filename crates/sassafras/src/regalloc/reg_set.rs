@@ -100,11 +100,8 @@ mod tests {
 
     #[test]
     fn windows_agree_with_a_search() {
-        let mut random = 1u32;
-        let mut next = || {
-            random = random.wrapping_mul(1664525).wrapping_add(1013904223);
-            random >> 8
-        };
+        let mut random = random::Random::from_state(1);
+        let mut next = || random.below(1 << 24);
         for _ in 0..50 {
             let mut set = RegSet::default();
             (0..6).for_each(|_| set.add(RegSet::of(next() as u8, (next() % 90) as u16)));

@@ -300,7 +300,7 @@ impl Tracer {
 }
 
 /// Bytes of each lane's access, and the lanes that have one.
-fn shape(action: &Action, mask: u32) -> Option<(u8, u32)> {
+pub fn shape(action: &Action, mask: u32) -> Option<(u8, u32)> {
     /// Bytes of a row of a matrix.
     const ROW: u8 = 16;
     let rows = |count: u8| u32::MAX.unbounded_shr(32 - 8 * u32::from(count.min(4)));

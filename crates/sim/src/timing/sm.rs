@@ -7,12 +7,14 @@
 //!   comes to the barrier. Then it needs its pipe, a place in its queue, and the ports of the register file.
 //! * What an access costs is known when it issues: queues serve in the order of issue ([`super::memory`]).
 //! * Each cycle of a warp counts for one reason, at the instruction that it could not issue; waiting at a barrier, a
-//!   fence or asleep at that instruction itself.
+//!   fence or asleep at that instruction itself. In a log of the warp, all of them are before the instruction that
+//!   issues next.
 
 use super::code::{Access, Effect, Info, Pipe, Reason};
 use super::fetch::Fetch;
 use super::memory::{Memory, Request};
 use super::parameters::Parameters;
+use super::timeline::{Step, WarpLog};
 use crate::coalescing::{LINE, SECTOR};
 use crate::sass::trace::{BlockTrace, Extra, Phase, Record, WarpTrace};
 use sass::SCOREBOARDS;
@@ -130,6 +132,7 @@ struct Warp {
     /// When its last memory instruction was dispatched.
     dispatched: u64,
     done: bool,
+    log: Option<Box<WarpLog>>,
 }
 
 struct PhaseState {
@@ -207,6 +210,10 @@ pub struct Sm<'c> {
     now: u64,
     /// What it did.
     pub counts: Counts,
+    /// Steps of each warp of the first block that are logged at most.
+    most_steps: usize,
+    /// The logs of its warps, in the order of their ends.
+    pub logs: Vec<WarpLog>,
 }
 
 /// The first constant cache: lines in the order of their use.
@@ -261,7 +268,14 @@ impl<'c> Sm<'c> {
             next_core: 0,
             now: 0,
             counts,
+            most_steps: 0,
+            logs: Vec::new(),
         }
+    }
+
+    /// Logs the warps of the first block, so many steps of each.
+    pub fn watching(self, most_steps: usize) -> Sm<'c> {
+        Sm { most_steps, ..self }
     }
 
     /// Runs blocks, so many at a time, until there are no more.
@@ -303,7 +317,8 @@ impl<'c> Sm<'c> {
         let phase = |left: &u32| PhaseState { left: *left, time: 0, waiting: Vec::new() };
         let phases = block.phases.iter().map(phase).collect();
         self.blocks.push(Block { phases, warps_left: block.warps.len(), end: time });
-        for trace in block.warps {
+        let is_watched = number == 0 && self.most_steps > 0;
+        for (trace, of_block) in block.warps.into_iter().zip(0..) {
             let core = self.next_core;
             self.next_core = (core + 1) % CORES;
             let index = self.warps.len();
@@ -324,6 +339,7 @@ impl<'c> Sm<'c> {
                 open_products: 0,
                 dispatched: 0,
                 done: false,
+                log: is_watched.then(|| Box::new(WarpLog::new(of_block, time, self.most_steps))),
             });
             self.cores[core].warps.push(index);
             if self.warps[index].trace.records.is_empty() {
@@ -365,6 +381,9 @@ impl<'c> Sm<'c> {
             let warp = &mut self.warps[index];
             let pc = warp.trace.records[warp.next].pc as usize;
             self.counts.instructions[pc].cycles[warp.state as usize] += now - warp.seen;
+            if let Some(log) = &mut warp.log {
+                log.stall(warp.state, now - warp.seen);
+            }
             (warp.seen, warp.state) = (now, state);
         }
         let Some(index) = chosen else {
@@ -424,6 +443,9 @@ impl<'c> Sm<'c> {
         self.counts.issued += 1;
         warp.next += 1;
         (warp.issued, warp.last) = (now, pc);
+        if let Some(log) = &mut warp.log {
+            log.issue(pc, now);
+        }
         self.cores[core].last = Some(index);
         self.occupy(core, index, info);
         let barrier = self.act(core, index, record, info);
@@ -487,6 +509,19 @@ impl<'c> Sm<'c> {
         }
         self.counts.busy[pipe as usize] += busy;
         time
+    }
+
+    /// The scoreboards of an instruction are signalled when its sources are read, and when its results are there.
+    fn signals(&mut self, index: usize, info: &Info, (read, there, reason): (u64, u64, Reason)) {
+        self.signal(index, info.read, read, reason);
+        self.signal(index, info.write, there, reason);
+        if let Some(step) = self.warps[index].log.as_mut().and_then(|log| log.last()) {
+            *step = Step {
+                read: info.read.and(Some(read)),
+                there: info.write.and(Some(there)),
+                ..std::mem::take(step)
+            };
+        }
     }
 
     fn signal(&mut self, index: usize, board: Option<u8>, time: u64, reason: Reason) {
@@ -585,6 +620,9 @@ impl<'c> Sm<'c> {
                 if let Some(board) = warp.boards.get_mut(usize::from(scoreboard)) {
                     board.signal_in_order(now, time, Reason::LongScoreboard);
                 }
+                if let Some(step) = warp.log.as_mut().and_then(|log| log.last()) {
+                    step.there = Some(time);
+                }
                 return None;
             }
             Effect::Wgmma { cycles, closes } => {
@@ -624,15 +662,12 @@ impl<'c> Sm<'c> {
                     _ => None,
                 };
                 result = (now + p.read_cycles as u64, now + latency, Reason::ShortScoreboard);
-                self.signal(index, info.read, result.0, result.2);
-                self.signal(index, info.write, result.1, result.2);
+                self.signals(index, info, result);
                 return wait;
             }
         }
-        let (read, there, reason) = result;
-        self.warps[index].dispatched = self.warps[index].dispatched.max(read);
-        self.signal(index, info.read, read, reason);
-        self.signal(index, info.write, there, reason);
+        self.warps[index].dispatched = self.warps[index].dispatched.max(result.0);
+        self.signals(index, info, result);
         None
     }
 
@@ -779,6 +814,10 @@ impl<'c> Sm<'c> {
         let end = (time + 1).max(warp.dispatched);
         self.counts.instructions[warp.last].cycles[Reason::Drain as usize] += end - time - 1;
         warp.trace = WarpTrace::default();
+        if let Some(mut log) = warp.log.take() {
+            log.end = end;
+            self.logs.push(*log);
+        }
         let core = &mut self.cores[warp.core];
         core.warps.retain(|other| *other != index);
         let block = &mut self.blocks[warp.block];
@@ -792,7 +831,7 @@ impl<'c> Sm<'c> {
 
     /// Counts the cycles from the last issue of a warp to the time that nothing held it any more.
     fn account(&mut self, index: usize) {
-        let warp = &self.warps[index];
+        let warp = &mut self.warps[index];
         let pc = warp.trace.records[warp.next].pc as usize;
         let mut at = warp.issued + 1;
         for (time, reason) in warp.holds.0 {
@@ -800,6 +839,9 @@ impl<'c> Sm<'c> {
                 let own = matches!(reason, Reason::Barrier | Reason::Membar | Reason::Sleeping);
                 let pc = if own { warp.last } else { pc };
                 self.counts.instructions[pc].cycles[reason as usize] += time - at;
+                if let Some(log) = &mut warp.log {
+                    log.stall(reason, time - at);
+                }
                 at = time;
             }
         }

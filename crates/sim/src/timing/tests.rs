@@ -4,6 +4,7 @@ use super::code::{Info, Pipe, Reason, infos};
 use super::memory::{Memory, Sharing};
 use super::parameters::Parameters;
 use super::sm::{Counts, Sm};
+use super::timeline::WarpLog;
 use crate::coalescing::Line;
 use crate::sass::decode::step;
 use crate::sass::trace::{BlockTrace, Extra, Phase, Record, WarpTrace};
@@ -53,12 +54,26 @@ fn straight(count: usize) -> WarpTrace {
 }
 
 fn run_blocks(code: &[&str], p: &Parameters, resident: u32, blocks: Vec<BlockTrace>) -> Counts {
+    watched(code, p, resident, blocks).0
+}
+
+/// With the logs of the first block, after a look at them: every cycle of a warp has a reason.
+fn watched(code: &[&str], p: &Parameters, resident: u32, blocks: Vec<BlockTrace>) -> (Counts, Vec<WarpLog>) {
     let infos = decoded(code, p);
     let memory = Memory::new(p, 128 << 10, 1.0, true, Sharing::default());
-    let mut sm = Sm::new(&infos, p, memory);
+    let mut sm = Sm::new(&infos, p, memory).watching(1000);
     let mut blocks = blocks.into_iter();
     sm.run(resident, || Ok::<_, ()>(blocks.next())).unwrap();
-    sm.counts
+    for log in &sm.logs {
+        let mut free = None;
+        for step in &log.steps {
+            let stalls: u64 = step.stalls.iter().map(|(_, cycles)| cycles).sum();
+            let from = *free.get_or_insert(step.cycle - stalls);
+            assert_eq!(from + stalls, step.cycle, "{}: {step:?}", code[step.index]);
+            free = Some(step.cycle + 1);
+        }
+    }
+    (sm.counts, sm.logs)
 }
 
 fn run(code: &[&str], p: &Parameters, warps: Vec<WarpTrace>, phases: Vec<u32>) -> Counts {
@@ -288,4 +303,48 @@ fn products_of_a_warpgroup_take_their_columns() {
     let code = ["--:-:-:Y:15 HGMMA.64x256x16.F32 R24, gdesc[UR4], R24, gsb0"];
     let info = &decoded(&code, &p)[0];
     assert_eq!((info.pipe, info.interval), (Pipe::Tensor, 128));
+}
+
+#[test]
+fn a_log_has_what_a_warp_waited_for() {
+    let code = [
+        "--:-:0:-:01 LDG.E R0, desc[UR4][R2.64]",
+        "--:-:-:-:04 IADD3 R6, R7, R8, RZ",
+        "01:-:-:-:02 IADD3 R4, R0, R6, RZ",
+        "--:-:-:-:05 EXIT",
+    ];
+    let p = Parameters { latency_l2: 200.0, ..parameters() };
+    let line = Extra::Global { lines: [Line { number: 9, sectors: 1 }].into(), strong: false, same: 1 };
+    let load = warp([(0, Some(line)), (1, None), (2, None), (3, None)]);
+    let (_, logs) = watched(&code, &p, 1, vec![BlockTrace { warps: vec![load], phases: vec![] }]);
+    let [log] = &logs[..] else { panic!("{logs:?}") };
+    let there = log.steps[0].there.expect("a scoreboard");
+    assert!((200..220).contains(&there), "{there}");
+    assert_eq!((log.steps[0].read, log.steps[1].there), (None, None));
+    // The add waits for its stall count first, for memory then.
+    let waits = [(Reason::Wait, 3), (Reason::LongScoreboard, there - 1 - 1 - 3)];
+    assert_eq!((log.steps[2].cycle, &log.steps[2].stalls[..]), (there, &waits[..]));
+    assert_eq!((log.warp, log.executed, log.steps.len()), (0, 4, 4));
+}
+
+#[test]
+fn warps_that_meet_wait_at_the_barrier() {
+    let code = ["--:-:-:-:05 BAR.SYNC 0x0", "--:-:-:-:05 EXIT"];
+    let late = ["--:-:-:-:01 IADD3 R0, R2, R3, RZ"; 40];
+    let code: Vec<&str> = late.into_iter().chain(code).collect();
+    let meet =
+        |first: u32| warp((first..40).map(|pc| (pc, None)).chain([(40, Some(Extra::Meet(0))), (41, None)]));
+    let block = BlockTrace { warps: vec![meet(40), meet(0)], phases: vec![2] };
+    let (_, logs) = watched(&code, &parameters(), 1, vec![block]);
+    let early = logs.iter().find(|log| log.warp == 0).expect("warp 0");
+    assert!(early.steps[1].stalls.iter().any(|(reason, cycles)| *reason == Reason::Barrier && *cycles > 40));
+}
+
+#[test]
+fn a_log_ends_where_it_is_full() {
+    let code = ["--:-:0:-:01 MUFU.RCP R0, R1"; 1002];
+    let (_, logs) =
+        watched(&code, &parameters(), 1, vec![BlockTrace { warps: vec![straight(1002)], phases: vec![] }]);
+    assert_eq!((logs[0].steps.len(), logs[0].executed), (1000, 1002));
+    assert!(logs[0].steps.iter().all(|step| step.there == Some(step.cycle + 17)));
 }

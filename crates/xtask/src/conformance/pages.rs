@@ -9,12 +9,14 @@ use super::{Bar, Options};
 use crate::bench::scale::shapes;
 use crate::tools::Tools;
 use crate::{Result, playground, shell};
+use gpu::runline;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 const HELPERS: &str = include_str!("pages/helpers.js");
 const LINKS: &str = include_str!("pages/links.js");
+const TIMELINE: &str = include_str!("pages/timeline.js");
 const LARGE: &str = include_str!("pages/large.js");
 const SOURCE: &str = include_str!("pages/source.js");
 const COMPARED: &str = include_str!("pages/compared.js");
@@ -22,6 +24,10 @@ const PLAYGROUND: &str = include_str!("pages/playground.js");
 
 /// PTX instructions of the large kernel: it becomes 5,000 of the machine.
 const LARGE_SIZE: usize = 10_500;
+
+/// A launch of the matrix product, whose blocks have four warps.
+const MATMUL: &str = "matmul_k grid=(4) block=(128) shared=32768 args: a:u16[16384]=random(1) b:u16[16384]=random(2) \
+                      c:u16[16384]=0 m:u32=128 n:u32=128 k:u32=128 as:u32=128 bs:u32=128 cs:u32=128 x:u64=0 y:u64=0";
 
 /// What stands for the source of a Triton kernel: as many lines as its line table names.
 const SOURCE_LINES: usize = 100;
@@ -81,16 +87,19 @@ pub fn run(options: &Options) -> Result<Vec<Bar>> {
     let mut checks = Checks { passed: 0, all: 0 };
     let mut browser = Browser::start()?;
     browser.resize(1440, 900)?;
-    let pages: [(&str, &Path, Option<&Path>, &str); 4] = [
+    let pages: [(&str, &Path, Option<&Path>, &str); 5] = [
         ("saxpy", &root.join("examples/saxpy.ptx"), None, LINKS),
         ("large", &large, None, LARGE),
         ("vadd", &root.join("crates/ptx/tests/corpus/triton/vadd_1.ptx"), None, SOURCE),
         ("matmul", &matmul, Some(&theirs), COMPARED),
+        // The last one: it leaves the browser with the dark theme.
+        ("reduce", &root.join("examples/reduce.ptx"), None, TIMELINE),
     ];
     for (name, source, compare, script) in pages {
         let page = folder.join(format!("{name}.html"));
+        let launch = (name == "matmul").then_some(MATMUL);
         let lines = (name == "vadd").then_some(SOURCE_LINES);
-        write_page(source, compare, lines, &page)?;
+        write_page(source, (compare, launch), lines, &page)?;
         browser.open(&format!("file://{}", page.display()), "window.explain && explain.func")?;
         checks.script(&mut browser, name, script)?;
         if name == "saxpy" {
@@ -183,8 +192,16 @@ fn hands(checks: &mut Checks, browser: &mut Browser) -> Result<()> {
 }
 
 /// As `sassafras explain` does, in process; `lines`: the source is there, and has so many.
-fn write_page(source: &Path, compare: Option<&Path>, lines: Option<usize>, page: &Path) -> Result<()> {
+fn write_page(
+    source: &Path,
+    (compare, launch): (Option<&Path>, Option<&str>),
+    lines: Option<usize>,
+    page: &Path,
+) -> Result<()> {
     let text = shell::read(source)?;
+    let runs =
+        launch.map_or_else(|| runline::parse(&text), |launch| runline::launch(launch).map(|run| vec![run]));
+    let runs = runs.map_err(|error| error.to_string())?;
     let target = ptx::parse(&text, &ptx::Options::default()).module.ok_or("no PTX")?.target;
     let other = compare.map(|path| Ok(explain::Image::new(&shell::read_bytes(path)?)?)).transpose();
     let other: Option<explain::Image> = other.map_err(|error: crate::Error| error)?;
@@ -194,6 +211,7 @@ fn write_page(source: &Path, compare: Option<&Path>, lines: Option<usize>, page:
         name: &name,
         options: sassafras::Options::new(target),
         compare: other.as_ref(),
+        launches: explain::Launches::of(&runs),
         read: &|_| lines.map(|lines| "x = 1  # one\n".repeat(lines)),
     };
     let first = |why: Vec<ptx::Diagnostic>| why.first().map_or(String::new(), |d| d.message.clone());

@@ -160,11 +160,8 @@ mod tests {
 
     #[test]
     fn max_tree_agrees_with_a_plain_list() {
-        let mut random = 1u32;
-        let mut next = |below: usize| {
-            random = random.wrapping_mul(1664525).wrapping_add(1013904223);
-            (random >> 8) as usize % below
-        };
+        let mut random = random::Random::from_state(1);
+        let mut next = |below: usize| random.below(below);
         let mut plain: Vec<i32> = (0..37).map(|_| next(50) as i32).collect();
         let mut tree = MaxTree::new(plain.clone().into_iter());
         for _ in 0..500 {

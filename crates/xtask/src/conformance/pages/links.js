@@ -54,9 +54,17 @@ check("the plot of the pressure is drawn", drawn(one("[data-pane=sass] .overview
 check("the timeline is drawn", drawn(one(".timeline canvas")) > 8);
 const stalls = code.control.slice(0, code.used).map(([stall]) => Math.max(stall, 1));
 check("cycles are sums of stalls", code.cycles === stalls.reduce((a, b) => a + b, 0) && code.cycle[3] === stalls[0] + stalls[1] + stalls[2]);
+check("the timeline is of the model", view.timeline.track.kind === "launch" && view.timeline.track.length >= code.used - 1, view.timeline.track.kind);
+check("the page says what the timeline is not", one(".model").title.includes("not: a measurement"));
+const tracks = one("select.track");
+tracks.value = tracks.options.length - 1;
+tracks.dispatchEvent(new Event("change", { bubbles: true }));
+check("the stall counts alone are a choice", view.timeline.track.kind === "static" && view.timeline.track.cycles === code.cycles && drawn(one(".timeline canvas")) > 8);
+check("the page says what they are not", one(".model").title.includes("not: a measurement"));
+tracks.value = 0;
+tracks.dispatchEvent(new Event("change", { bubbles: true }));
 check("spans begin at what raises them", code.spans.every(([board, isRead, from]) => code.control[from][isRead ? 3 : 2] === board));
 check("spans end at what waits", code.spans.every(([board, , , to]) => to < 0 || (code.waits[to] >> board) & 1));
-check("the page says what the timeline is not", one(".model").title.includes("not: a measurement"));
 view.tab("occupancy");
 const card = one("[data-card=occupancy]");
 check("10 registers and 256 threads fill the SM", card.textContent.includes("100 %"), card.textContent);

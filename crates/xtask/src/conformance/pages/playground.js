@@ -55,6 +55,8 @@ const { panes } = window.playground;
 panes.sass.pick(panes.sass.code.text.findIndex((text) => text.includes("LDS")));
 await frame();
 check("the same renderer links lines", all("[data-pane=ptx] .row.linked").length === 1);
+const { timeline } = window.playground;
+check("the timeline is a walk with the profiler's latencies", timeline.track.kind === "walk" && timeline.track.stalls.flat().length > 10 && drawn(one(".timeline canvas")) > 8, timeline.track.kind);
 one("button.share").click();
 const ran = Number(document.body.dataset.ran);
 one("button.run").click();

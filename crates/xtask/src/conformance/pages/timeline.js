@@ -1,0 +1,60 @@
+// The timeline of a launch whose warps meet at a barrier.
+const view = window.explain;
+const { sass } = view.panes;
+const { timeline } = view;
+const canvas = one(".timeline canvas");
+const reasons = view.data.reasons;
+const { track } = timeline;
+check("it is of the launch with the most threads", track.kind === "launch" && one(".model").textContent.includes("block 1024"), one(".model").textContent);
+check("several warps can be chosen", one("select.track").options.length >= 3, one("select.track").textContent);
+const waited = (step) => track.stalls[step].reduce((sum, [, cycles]) => sum + cycles, 0);
+const gaps = track.index.map((_, step) => step).filter((step) => step > 0 && track.cycle[step] !== track.cycle[step - 1] + 1 + waited(step));
+check("every cycle has a reason", !gaps.length, gaps);
+const total = (name) => track.stalls.flat().reduce((sum, [reason, cycles]) => sum + (reasons[reason] === name ? cycles : 0), 0);
+check("warps wait for memory and for each other", total("long_scoreboard") > 100 && total("barrier") > 10, `${total("long_scoreboard")} ${total("barrier")}`);
+const early = track.spans.filter(([, , from, to, done]) => to >= 0 && (done < track.cycle[from] || done > track.cycle[to]));
+check("a wait ends when its scoreboard is signalled", !early.length, early);
+// What is drawn: the row of stalls has the colour of memory while the warp waits for it, the lane that of its scoreboard.
+timeline.fit();
+const color = (x, y) => {
+    const ratio = canvas.width / canvas.clientWidth;
+    return [...canvas.getContext("2d").getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data].join();
+};
+const load = track.index.findIndex((at) => /LDG/.test(sass.code.text[at]));
+const span = track.spans.find(([, isRead, from]) => !isRead && from === load);
+const x = (cycle) => 62 + (cycle - timeline.start) * timeline.scale;
+const middle = x((track.cycle[span[2]] + span[4]) / 2);
+const lane = 18 + 22 + 13 + 4 + span[0] * 12 + 6;
+check("a scoreboard is drawn from its set to its signal", color(middle, lane) !== color(x(track.cycles) + 3, lane), color(middle, lane));
+check("stalls are drawn", color(middle, 18 + 22 + 3) !== "0,0,0,0", color(middle, 18 + 22 + 3));
+const point = (type, cycle, y) => {
+    const box = canvas.getBoundingClientRect();
+    const event = { bubbles: true, pointerId: 1, clientX: box.left + x(cycle), clientY: box.top + y };
+    canvas.dispatchEvent(new PointerEvent(type, event));
+};
+const wait = span[3];
+point("pointermove", track.cycle[wait] - 20, 18 + 22 + 5);
+check("pointing at a stall says for what the warp waits", /after .*\d+ long_scoreboard/.test(one(".model").textContent), one(".model").textContent);
+canvas.setPointerCapture = () => {};
+point("pointerdown", track.cycle[wait] - 20, 18 + 22 + 5);
+point("pointerup", track.cycle[wait] - 20, 18 + 22 + 5);
+await frame();
+check("a click selects the instruction that waits", sass.picked === track.index[wait], sass.picked);
+const card = one("[data-card=details]").textContent;
+check("the card has the stall and what the launch did", /\d+ long_scoreboard/.test(card) && /executed \d+ times by warps/.test(card), card);
+sass.pick(track.index.at(-1));
+await frame();
+const at = track.cycle[timeline.step];
+check("a selected line is brought into sight", at >= timeline.start && at <= timeline.start + (canvas.clientWidth - 62) / timeline.scale, at);
+const select = one("select.track");
+select.value = 1;
+select.dispatchEvent(new Event("change", { bubbles: true }));
+check("another warp is shown", timeline.track !== track && timeline.track.warp !== track.warp && drawn(canvas) > 8);
+select.value = 0;
+select.dispatchEvent(new Event("change", { bubbles: true }));
+sass.pick(track.index[wait]);
+// Its picture is a dark one.
+const light = color(middle, lane);
+one("button.theme").click();
+await frame();
+check("the dark page has its own colours", document.documentElement.dataset.theme === "dark" && drawn(canvas) > 8 && color(middle, lane) !== light, color(middle, lane));
