@@ -127,6 +127,8 @@ tuning! {
     if_convert_max_condition = 4, "instructions", "judgment: what a branch takes; ptxas 13.0.88 merges pure conditions";
     /// How often if-conversion is repeated: each time takes the innermost of nested branches.
     if_convert_repeats = 4, "times", "judgment: bounds the time; deeper nests exceed the cost limit";
+    /// The fewest targets of a jump table, neighbours with one target as one; fewer are a tree of comparisons.
+    switch_min_table = 4, "targets", "judgment: three comparisons and branches are six instructions, a table takes four";
     /// Instructions that threads run before they wait for each other, in place of a convergence barrier of their own.
     convergence_max_tail = 2, "instructions", "judgment: the barrier takes two, BSSY and BSYNC";
     /// Iterations at a time where the trip count is not known.
