@@ -29,9 +29,9 @@ use crate::mach::{
 };
 use crate::module::abi::Convention;
 use crate::opt::{
-    atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, iv_elim, licm,
-    load_elim, mem_vectorize, narrow_iv, opposite_compares, predicate_logic, simplify, sink, split_pairs,
-    switch_lower, tail_duplicate, uniform, uniform_webs, unroll,
+    atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, if_to_switch,
+    iv_elim, licm, load_elim, mem_vectorize, narrow_iv, opposite_compares, predicate_logic, simplify, sink,
+    split_pairs, switch_lower, tail_duplicate, uniform, uniform_webs, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};
@@ -232,6 +232,11 @@ const PIPELINE: &[Step] = &[
     Once(COMBINE),
     // Once more: what lost its other uses is of one instruction with its only one.
     IfChanged(&[SIMPLIFY, DCE, COMBINE, SIMPLIFY, DCE]),
+    Once(
+        ori("if-to-switch", 1, "tests of one value against constants become a switch", if_to_switch::run)
+            .invalidates(BY_NEW_EDGES),
+    ),
+    IfChanged(&[SIMPLIFY, DCE]),
     Once(
         ori("switch-lower", 0, "small switches become trees of comparisons", switch_lower::run)
             .invalidates(BY_NEW_EDGES),
@@ -553,6 +558,9 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("narrow-iv", "split-pairs", "a pair whose upper word is zero is a counter of one word"),
     ("split-pairs", "unroll", "indices that are words have constant offsets in the copies of a body"),
     ("combine", "iv-elim", "constants and sums are folded into the instructions that add them"),
+    ("combine", "if-to-switch", "comparisons with constants have these as operands"),
+    ("if-to-switch", "if-convert", "conditions that are joined are no tests of one value"),
+    ("if-to-switch", "switch-lower", "of new switches, too, it decides which are tables"),
     ("switch-lower", "if-convert", "short sides of a small switch become selects"),
     ("switch-lower", "unroll", "loops with a small switch are loops with branches"),
     ("unroll", "jump-tables", "each copy of a body has its own table"),

@@ -8,6 +8,7 @@ pub mod dce;
 pub mod elide_waterfall;
 pub mod guard_select;
 pub mod if_convert;
+pub mod if_to_switch;
 pub mod iv_elim;
 pub mod licm;
 pub mod load_elim;
