@@ -482,14 +482,14 @@ pub struct Switch {
     pub uniform: bool,
     /// Numbers of edges.
     pub table: Vec<u32>,
-    /// The edges, no two of them the same.
+    /// The edges.
     pub edges: Vec<Edge>,
     /// The first byte of the table in constant bank 2, where it has the offsets of the edges' blocks in the code.
     pub place: Option<u32>,
 }
 
 impl Switch {
-    /// A switch over a word, with the edge for each index.
+    /// A switch over a word, with the edge for each index. Equal edges are one.
     pub fn new(index: Value, targets: impl IntoIterator<Item = Edge>) -> Switch {
         let mut switch = Switch { index, uniform: false, table: Vec::new(), edges: Vec::new(), place: None };
         let mut numbers: FxHashMap<(Block, Vec<Value>), u32> = FxHashMap::default();

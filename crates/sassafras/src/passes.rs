@@ -808,7 +808,8 @@ fn run_steps(
     let of_callee = own.map(|own| Occupancy::of_callee(threads, own.least_registers(), machine));
     let occupancy = unit.kernel.launch.occupancy(machine).or(of_callee);
     let context = Context::new(machine, unit.kernel.registers(), options.tuning, fuel);
-    let jump_tables = match unit.kernel.entry && !options.tools_patch {
+    let has_bank = unit.kernel.entry && !options.tools_patch && !options.no_optimizer_constants;
+    let jump_tables = match has_bank {
         false => JumpTables::None,
         true if options.relocatable => JumpTables::Linked,
         true => JumpTables::Placed,

@@ -49,7 +49,7 @@ pub struct Context {
 /// Where the jump tables of a function are in constant bank 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JumpTables {
-    /// There are none: a device function runs with the bank of the kernel that called it.
+    /// There are none: a device function runs with the bank of the kernel that called it. Or the user wants none.
     None,
     /// Where the compiler puts them.
     Placed,

@@ -170,7 +170,8 @@ impl<'a> Combine<'a> {
         if let Terminator::Switch(switch) = &mut end {
             switch.index = self.find(switch.index);
             let known = self.known[switch.index.index()].and_then(|bits| switch.taken(bits as u32));
-            let only = known.or(switch.edges.first().filter(|_| switch.edges.len() == 1));
+            let is_only = |edge: &&ori::Edge| switch.edges.iter().all(|other| other == *edge);
+            let only = known.or(switch.edges.first().filter(is_only));
             if let Some(only) = only.cloned()
                 && self.fuel.burn()
             {

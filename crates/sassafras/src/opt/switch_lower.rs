@@ -24,8 +24,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let mut lowered = |function: &mut Function, block: Block| {
         let Terminator::Switch(switch) = &function.blocks[block].end else { return };
         let is_table = context.jump_tables != JumpTables::None
-            && switch.edges.len() > 1
-            && runs(&switch.table).len() >= context.tuning.switch_min_table as usize;
+            && runs(switch).len() >= context.tuning.switch_min_table.max(2) as usize;
         if !is_table {
             make_tree(function, block);
             changed = true;
@@ -43,7 +42,7 @@ pub fn make_tree(function: &mut Function, block: Block) {
     else {
         return;
     };
-    let runs = runs(&switch.table);
+    let runs = runs(&switch);
     let mut tree = Tree { function, switch: &switch, at: block };
     let Some(edge) = tree.edge(&runs) else { return };
     // The first comparison needs no block of its own.
@@ -59,11 +58,12 @@ pub fn make_tree(function: &mut Function, block: Block) {
 }
 
 /// The first index and the edge of each run of equal entries.
-fn runs(table: &[u32]) -> Vec<(u32, u32)> {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for (index, edge) in table.iter().enumerate() {
-        if runs.last().is_none_or(|(_, last)| last != edge) {
-            runs.push((index as u32, *edge));
+fn runs(switch: &Switch) -> Vec<(u32, &Edge)> {
+    let mut runs: Vec<(u32, &Edge)> = Vec::new();
+    for (index, entry) in switch.table.iter().enumerate() {
+        let Some(edge) = switch.edges.get(*entry as usize) else { continue };
+        if runs.last().is_none_or(|(_, last)| *last != edge) {
+            runs.push((index as u32, edge));
         }
     }
     runs
@@ -78,9 +78,9 @@ struct Tree<'a> {
 
 impl Tree<'_> {
     /// To what decides between some runs: the target of the only one, or a block that halves them.
-    fn edge(&mut self, runs: &[(u32, u32)]) -> Option<Edge> {
+    fn edge(&mut self, runs: &[(u32, &Edge)]) -> Option<Edge> {
         if let [(_, edge)] = runs {
-            return self.switch.edges.get(*edge as usize).cloned();
+            return Some((*edge).clone());
         }
         let (low, high) = runs.split_at(runs.len() / 2);
         let (bound, _) = high.first()?;
