@@ -32,7 +32,7 @@ pub fn target(inst: &Inst, address: u64) -> Option<(usize, u64)> {
 
 /// The operand of an indirect branch that is the distance to the start of its section: what the table counts from.
 pub fn from_start(inst: &Inst, address: u64) -> Option<usize> {
-    let is_branch = matches!(inst.op(), sass::Op::BRX | sass::Op::BRXU);
+    let is_branch = inst.op() == sass::Op::BRX;
     let (index, (_, operand)) = inst.operands().enumerate().filter(|_| is_branch).last()?;
     ((address + WORD).checked_add_signed(operand.value) == Some(0)).then_some(index)
 }

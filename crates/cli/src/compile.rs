@@ -266,6 +266,7 @@ fn generate(given: &Given, program: &Program, module: &Module, log: &mut Log) ->
     };
     options.debug_code = is_debugged;
     options.errors_at_exit = given.has(Id::ErrorsAtExit);
+    options.no_optimizer_constants = given.has(Id::NoOptimizerConstants);
     options.steer_threads = given.word(Id::Sanitize) == Some("threadsteer") && !given.has(Id::ToolsPatch);
     options.contract = given.truth(Id::Fmad).unwrap_or(true);
     options.launch = given.bounds();

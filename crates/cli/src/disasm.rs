@@ -118,7 +118,9 @@ fn images(object: &Object) -> Result<(u32, Vec<Image<'_>>), String> {
             body => Some(body),
         };
         if let Some(Body::Bytes(code)) = body {
-            images.push(Image::new(&section.name, isa, code)?);
+            let function = section.name.trim_start_matches(".text.");
+            let indirect = sim::verify::indirect_branches(object, function);
+            images.push(Image::new(&section.name, isa, code)?.branching(indirect));
         }
     }
     Ok((sm, images))

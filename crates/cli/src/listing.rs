@@ -25,6 +25,7 @@ pub struct Image<'a> {
     section: &'a str,
     isa: Isa,
     words: &'a [[u8; WORD as usize]],
+    indirect: flow::Indirect,
 }
 
 impl<'a> Image<'a> {
@@ -34,7 +35,12 @@ impl<'a> Image<'a> {
         if !rest.is_empty() {
             return Err(format!("{section}: {} bytes are no whole number of instructions", bytes.len()));
         }
-        Ok(Image { section, isa, words })
+        Ok(Image { section, isa, words, indirect: flow::Indirect::new() })
+    }
+
+    /// The same with what is known of its indirect branches.
+    pub fn branching(self, indirect: flow::Indirect) -> Image<'a> {
+        Image { indirect, ..self }
     }
 
     fn address(index: usize) -> u64 {
@@ -130,7 +136,7 @@ impl<'a> Image<'a> {
     /// The R registers that are live before each instruction.
     fn live(&self) -> Vec<flow::Registers> {
         let insts: Vec<Inst> = self.insts().map(|(_, inst)| inst).collect();
-        flow::live(&insts, sass::Model::of(self.isa))
+        flow::live(&insts, &self.indirect, sass::Model::of(self.isa))
     }
 }
 

@@ -219,8 +219,13 @@ impl Function {
 
     /// The symbol of a piece of `constant2`.
     pub fn literal_name(&self, piece: &Range<u64>) -> String {
-        format!("{}.const_opt.{}.{}", self.name, piece.start, piece.end)
+        literal_name(&self.name, piece)
     }
+}
+
+/// The symbol of a piece of a function's constant bank 2.
+pub fn literal_name(function: &str, piece: &Range<u64>) -> String {
+    format!("{function}.const_opt.{}.{}", piece.start, piece.end)
 }
 
 /// What only kernels have.

@@ -12,7 +12,7 @@ const PTX =
 const SASS =
     /(?<comment>;.*|\/\*.*?\*\/)|(?<guard>@!?U?P\d|@!?UPT|@!?PT)|(?<constant>(?<!\w)cx?\[[^\]]*\](?:\[[^\]]*\])?)|(?<register>\b(?:UR\d+|URZ|R\d+|RZ|UP\d|UPT|P\d|PT|B\d+|SB\d|SR_[\w.]+)\b)|(?<number>(?<![\w.])-?0x[0-9a-f]+\b|(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?\b)|(?<opcode>\b[A-Z][A-Z0-9]*[A-Z0-9](?:\.[\w]+)*)/g;
 const IR =
-    /(?<comment>;.*|\/\*.*?\*\/)|(?<guard>@!?v\d+(?:\[[^\]]*\])*|@!?U?P\d)|(?<label>\bb\d+\b)|(?<register>\bv\d+(?:\[[\d.]+\])?|\b(?:UR\d+|URZ|R\d+|RZ|UP\d|UPT|P\d|PT|B\d+)\b)|(?<type>:(?:R|UR|P|UP|B)\d*\b)|(?<constant>(?<!\w)c\[[^\]]*\]\[[^\]]*\])|(?<number>(?<![\w.])-?0x[0-9a-f]+\b|(?<![\w.:])-?\d+\b)|(?<opcode>\b(?:[A-Z][A-Za-z0-9]+(?:\.[\w]+)*|jump|branch(?:\.uniform)?|exit|return|function|machine)\b)/g;
+    /(?<comment>;.*|\/\*.*?\*\/)|(?<guard>@!?v\d+(?:\[[^\]]*\])*|@!?U?P\d)|(?<label>\bb\d+\b)|(?<register>\bv\d+(?:\[[\d.]+\])?|\b(?:UR\d+|URZ|R\d+|RZ|UP\d|UPT|P\d|PT|B\d+)\b)|(?<type>:(?:R|UR|P|UP|B)\d*\b)|(?<constant>(?<!\w)c\[[^\]]*\]\[[^\]]*\])|(?<number>(?<![\w.])-?0x[0-9a-f]+\b|(?<![\w.:])-?\d+\b)|(?<opcode>\b(?:[A-Z][A-Za-z0-9]+(?:\.[\w]+)*|jump|(?:branch|switch)(?:\.uniform)?|exit|return|function|machine)\b)/g;
 const SOURCE =
     /(?<comment>\/\/.*|#.*)|(?<string>"[^"]*"|'[^']*')|(?<opcode>\b(?:for|while|if|else|return|const|int|float|double|unsigned|void|auto|template|typename|__\w+__|def|in|import|struct|bool|char|long|short)\b)|(?<number>\b\d[\w.]*\b)/g;
 const LANGUAGES = { ptx: PTX, sass: SASS, ir: IR, source: SOURCE };

@@ -68,6 +68,7 @@ impl Image {
         let lines = self.lines_of(function, &insts);
         let targets: Vec<_> =
             insts.iter().enumerate().map(|(i, inst)| flow::target(i, inst, length)).collect();
+        let indirect = sim::verify::indirect_branches(&self.object, function);
         let number = |n: usize| Json::Number(n as u64);
         let board = |board: Option<u8>| board.map_or(Json::Signed(-1), |board| Json::Number(board.into()));
         let control = |inst: &Inst| {
@@ -113,10 +114,10 @@ impl Image {
             ("waits", Json::list(&insts, waits)),
             ("unit", Json::list(&insts, |inst| Json::text(format!("{:?}", model.unit(inst))))),
             ("cycle", Json::list(&schedule::cycles(&insts), |cycle| Json::Number(*cycle))),
-            ("live", Json::list(&flow::live(&insts, model), counts)),
+            ("live", Json::list(&flow::live(&insts, &indirect, model), counts)),
             ("line", Json::list(&lines, |line| Json::Number(*line))),
             ("target", Json::list(&targets, |to| to.map_or(Json::Signed(-1), number))),
-            ("block", Json::list(&leaders(&insts, &targets), |leader| number(*leader))),
+            ("block", Json::list(&leaders(&insts, &targets, &indirect), |leader| number(*leader))),
             ("spans", Json::list(&schedule::spans(insts.iter().enumerate()), span)),
             ("used", number(used)),
             ("timelines", timelines.unwrap_or(Json::List(Vec::new()))),
@@ -149,10 +150,11 @@ fn used(insts: &[Inst]) -> usize {
 }
 
 /// The first instructions of blocks.
-fn leaders(insts: &[Inst], targets: &[Option<usize>]) -> Vec<usize> {
+fn leaders(insts: &[Inst], targets: &[Option<usize>], indirect: &flow::Indirect) -> Vec<usize> {
     let is_jump = |index: usize| flow::leaves(&insts[index]) || matches!(insts[index].op(), Op::CALL);
     let mut leaders = vec![false; insts.len()];
-    targets.iter().flatten().for_each(|to| leaders[*to] = true);
+    let in_tables = indirect.values().flatten().filter(|to| **to < insts.len());
+    targets.iter().flatten().chain(in_tables).for_each(|to| leaders[*to] = true);
     (0..insts.len()).filter(|index| *index == 0 || leaders[*index] || is_jump(index - 1)).collect()
 }
 

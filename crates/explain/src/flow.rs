@@ -1,13 +1,17 @@
 //! Which registers are live in machine code, and where branches lead.
 //!
-//! Where a branch through a register leads is not known: it counts as an end. A guarded write may leave the old value,
+//! A branch through a register leads to the entries of its table; without one it counts as an end. A guarded write may leave the old value,
 //! so it ends no life.
 
 use sass::model::{REGISTERS, Touch};
 use sass::{Guard, Inst, Kind, Model, Op, Role, WORD_BYTES};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 const WORDS: usize = REGISTERS.div_ceil(64);
+
+/// Where the branches through registers lead, by their indices.
+pub type Indirect = BTreeMap<usize, Vec<usize>>;
 
 /// A set of registers, all files in one numbering ([`Touch::registers`]).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -63,14 +67,17 @@ pub fn leaves(inst: &Inst) -> bool {
 
 /// The registers that are live before each instruction. Each set only grows, so the work is at most one visit for each
 /// register and way into an instruction.
-pub fn live(insts: &[Inst], model: &Model) -> Vec<Registers> {
-    let flows: Vec<Flow> =
-        insts.iter().enumerate().map(|(i, inst)| Flow::new(i, inst, insts.len(), model)).collect();
+pub fn live(insts: &[Inst], indirect: &Indirect, model: &Model) -> Vec<Registers> {
+    let flow = |(index, inst): (usize, &Inst)| Flow::new(index, inst, insts.len(), model);
+    let mut flows: Vec<Flow> = insts.iter().enumerate().map(flow).collect();
+    for (branch, targets) in indirect {
+        if let Some(flow) = flows.get_mut(*branch) {
+            flow.leads_to.extend(targets.iter().copied().filter(|to| *to < insts.len()));
+        }
+    }
     let mut sources = vec![Vec::new(); flows.len()];
     for (index, flow) in flows.iter().enumerate() {
-        if let Some(to) = flow.leads_to {
-            sources[to].push(index);
-        }
+        flow.leads_to.iter().for_each(|to| sources[*to].push(index));
         if flow.falls_through && index + 1 < flows.len() {
             sources[index + 1].push(index);
         }
@@ -83,9 +90,7 @@ pub fn live(insts: &[Inst], model: &Model) -> Vec<Registers> {
         if let Some(next) = live.get(index + 1).filter(|_| flow.falls_through) {
             now.add(next);
         }
-        if let Some(to) = flow.leads_to {
-            now.add(&live[to]);
-        }
+        flow.leads_to.iter().for_each(|to| now.add(&live[*to]));
         now.remove(&flow.writes);
         now.add(&flow.reads);
         if now != live[index] {
@@ -101,7 +106,7 @@ struct Flow {
     reads: Registers,
     writes: Registers,
     falls_through: bool,
-    leads_to: Option<usize>,
+    leads_to: Vec<usize>,
 }
 
 impl Flow {
@@ -122,7 +127,7 @@ impl Flow {
             reads,
             writes,
             falls_through: !ends_path(inst),
-            leads_to: target(index, inst, length).filter(|_| !names),
+            leads_to: target(index, inst, length).filter(|_| !names).into_iter().collect(),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! * A pure operation of uniform values is uniform (data dependence). Special registers that name the thread are not.
 //! * A load is uniform if its address is, and the whole warp reads at once: in blocks that are not divergent. The same
 //!   holds for votes and reductions of the warp, and for shuffles that all threads get the word of one thread from.
-//! * A branch on a varying value makes the blocks of its region, up to the point of reconvergence, divergent. The
+//! * A branch or switch on a varying value makes the blocks of its region, up to the point of reconvergence, divergent. The
 //!   parameters of these blocks and of the region's end vary (sync dependence): they tell from which predecessor a
 //!   thread came, and in which iteration.
 //! * Threads need not be converged after a call, a loop with `YIELD`, or a sleep of part of the warp: all that follows is
@@ -142,11 +142,11 @@ impl Divergence {
                     changed |= self.varies(*arg) && self.vary(*param);
                 }
             }
-            if let Terminator::Branch { predicate, uniform: false, .. } = data.end
-                && self.varies(predicate)
+            if let Some(decider) = data.end.may_diverge_on()
+                && self.varies(decider)
                 && seen[block.index()] < Differ::Threads
             {
-                let is_phase = self.is_phase(function, block, predicate);
+                let is_phase = self.is_phase(function, block, decider);
                 let found = if is_phase { Differ::Groups } else { Differ::Threads };
                 if found > std::mem::replace(&mut seen[block.index()], found) {
                     self.diverge(function, cfg, block, found);
@@ -433,23 +433,43 @@ impl RegionSearch<'_> {
 }
 
 /// The blocks that the threads of a branch without a region run in groups, and whether these are all that can be reached.
-/// If its sides share only blocks that end the program, each side is converged: the other threads have left.
+/// If its sides share only blocks that end the program, each side is converged: the other threads have left. Each block
+/// is visited twice at most, whatever the number of sides: from the first side that leads there, and as a shared one.
 fn never_reconverging(cfg: &Cfg, branch: Block) -> (Vec<Block>, bool) {
-    let sides: Vec<Vec<Block>> = cfg.succs[branch.index()]
-        .iter()
-        .map(|side| {
-            let mut all = cfg.reachable_from(*side, None);
-            all.push(*side);
-            all
-        })
-        .collect();
-    let [yes, no] = &sides[..] else { return (sides.concat(), true) };
-    let mut in_no = vec![false; cfg.succs.len()];
-    no.iter().for_each(|b| in_no[b.index()] = true);
-    let shared: Vec<Block> = yes.iter().copied().filter(|b| in_no[b.index()]).collect();
+    /// Which sides lead to a block.
+    #[derive(Clone, Copy, PartialEq)]
+    #[repr(u8)]
+    enum Sides {
+        None,
+        Current,
+        Earlier,
+        Several,
+    }
+    let mut sides = vec![Sides::None; cfg.succs.len()];
+    let (mut all, mut shared, mut work) = (Vec::new(), Vec::new(), Vec::new());
+    for side in &cfg.succs[branch.index()] {
+        let first = all.len();
+        work.push(*side);
+        while let Some(block) = work.pop() {
+            let of_block = &mut sides[block.index()];
+            match of_block {
+                Sides::None => {
+                    *of_block = Sides::Current;
+                    all.push(block);
+                }
+                Sides::Earlier => {
+                    *of_block = Sides::Several;
+                    shared.push(block);
+                }
+                Sides::Current | Sides::Several => continue,
+            }
+            work.extend(&cfg.succs[block.index()]);
+        }
+        all[first..].iter().for_each(|b| sides[b.index()] = Sides::Earlier);
+    }
     match shared.iter().all(|b| cfg.succs[b.index()].is_empty()) {
         true => (shared, false),
-        false => (sides.concat(), true),
+        false => (all, true),
     }
 }
 

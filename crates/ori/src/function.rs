@@ -464,18 +464,86 @@ pub enum Terminator {
     /// threads of the warp take the same edge.
     #[allow(missing_docs)]
     Branch { predicate: Value, negated: bool, uniform: bool, yes: Edge, no: Edge },
+    /// To one of several edges.
+    Switch(Box<Switch>),
     /// The end of the thread.
     Exit,
     /// Back to the caller of a device function.
     Return,
 }
 
+/// A branch by number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Switch {
+    /// A word: which entry of the table is taken. The behaviour is undefined where there is none. Once the table has a
+    /// place, a pair: the entry that was loaded from there.
+    pub index: Value,
+    /// Do all threads of the warp take the same edge?
+    pub uniform: bool,
+    /// Numbers of edges.
+    pub table: Vec<u32>,
+    /// The edges.
+    pub edges: Vec<Edge>,
+    /// The first byte of the table in constant bank 2, where it has the offsets of the edges' blocks in the code.
+    pub place: Option<u32>,
+}
+
+impl Switch {
+    /// A switch over a word, with the edge for each index. Equal edges are one.
+    pub fn new(index: Value, targets: impl IntoIterator<Item = Edge>) -> Switch {
+        let mut switch = Switch { index, uniform: false, table: Vec::new(), edges: Vec::new(), place: None };
+        let mut numbers: FxHashMap<(Block, Vec<Value>), u32> = FxHashMap::default();
+        for edge in targets {
+            let number = *numbers.entry((edge.to, edge.args.clone())).or_insert(switch.edges.len() as u32);
+            switch.table.push(number);
+            if number as usize == switch.edges.len() {
+                switch.edges.push(edge);
+            }
+        }
+        switch
+    }
+
+    /// The edge for an index; any one is right where the table has no such entry.
+    pub fn taken(&self, index: u32) -> Option<&Edge> {
+        let entry = self.table.get(index as usize).or(self.table.last())?;
+        self.edges.get(*entry as usize)
+    }
+}
+
 impl Terminator {
+    /// The value that decides which edge is taken.
+    pub fn decider(&self) -> Option<Value> {
+        match self {
+            Terminator::Branch { predicate, .. } => Some(*predicate),
+            Terminator::Switch(switch) => Some(switch.index),
+            Terminator::Jump(_) | Terminator::Exit | Terminator::Return => None,
+        }
+    }
+
+    /// The same, mutable.
+    pub fn decider_mut(&mut self) -> Option<&mut Value> {
+        match self {
+            Terminator::Branch { predicate, .. } => Some(predicate),
+            Terminator::Switch(switch) => Some(&mut switch.index),
+            Terminator::Jump(_) | Terminator::Exit | Terminator::Return => None,
+        }
+    }
+
+    /// The same, if the source has not promised that all threads of the warp take the same edge.
+    pub fn may_diverge_on(&self) -> Option<Value> {
+        match self {
+            Terminator::Branch { uniform: true, .. } => None,
+            Terminator::Switch(switch) if switch.uniform => None,
+            _ => self.decider(),
+        }
+    }
+
     /// Its edges, `yes` first.
     pub fn edges(&self) -> SmallVec<[&Edge; 2]> {
         match self {
             Terminator::Jump(e) => SmallVec::from_slice(&[e]),
             Terminator::Branch { yes, no, .. } => SmallVec::from_slice(&[yes, no]),
+            Terminator::Switch(switch) => switch.edges.iter().collect(),
             Terminator::Exit | Terminator::Return => SmallVec::new(),
         }
     }
@@ -485,23 +553,20 @@ impl Terminator {
         match self {
             Terminator::Jump(e) => std::iter::once(e).collect(),
             Terminator::Branch { yes, no, .. } => [yes, no].into_iter().collect(),
+            Terminator::Switch(switch) => switch.edges.iter_mut().collect(),
             Terminator::Exit | Terminator::Return => SmallVec::new(),
         }
     }
 
-    /// The values that it reads: its predicate and the arguments of its edges.
+    /// The values that it reads: what decides, and the arguments of its edges.
     pub fn uses(&self) -> impl Iterator<Item = Value> + '_ {
-        let predicate = match self {
-            Terminator::Branch { predicate, .. } => Some(*predicate),
-            _ => None,
-        };
-        predicate.into_iter().chain(self.edges().into_iter().flat_map(|e| e.args.iter().copied()))
+        self.decider().into_iter().chain(self.edges().into_iter().flat_map(|e| e.args.iter().copied()))
     }
 
     /// Renames the values that are read.
     pub fn map_uses(&mut self, mut to: impl FnMut(Value) -> Value) {
-        if let Terminator::Branch { predicate, .. } = self {
-            *predicate = to(*predicate);
+        if let Some(decider) = self.decider_mut() {
+            *decider = to(*decider);
         }
         for edge in self.edges_mut() {
             edge.args.iter_mut().for_each(|a| *a = to(*a));
@@ -702,6 +767,26 @@ mod tests {
     fn an_argument_has_16_bytes() {
         assert_eq!((size_of::<Use>(), size_of::<Arg>()), (14, 16));
         assert!(size_of::<InstData>() <= 192, "{}", size_of::<InstData>());
+    }
+
+    #[test]
+    fn a_switch_reads_back() {
+        let text = "function f {\nb0:\n    v0:R = MOV 0x1\n    switch v0, [0 1 0 1], b1(v0), b2\nb1(v1:R):\n    \
+                    v2:R2 = Pack v1, v1\n    switch.uniform v2 at 0x10, [0 0], b2\nb2:\n    exit\n}\n";
+        let mut functions = crate::parse::parse(text).expect("a function");
+        assert_eq!(functions[0].to_string(), text);
+        assert_eq!(crate::verify::verify(&functions[0]), Ok(()));
+        let Terminator::Switch(switch) = &mut functions[0].blocks[Block(0)].end else { panic!("a switch") };
+        assert_eq!(switch.taken(3).map(|edge| edge.to), Some(Block(2)));
+        switch.table.push(2);
+        assert!(crate::verify::verify(&functions[0]).is_err());
+    }
+
+    #[test]
+    fn equal_edges_of_a_switch_are_one() {
+        let edge = |to: u32, arg: u32| Edge { to: Block(to), args: vec![Value(arg)] };
+        let switch = Switch::new(Value(0), [edge(1, 1), edge(2, 1), edge(1, 1), edge(1, 2)]);
+        assert_eq!((&switch.table[..], switch.edges.len()), (&[0, 1, 0, 2][..], 3));
     }
 
     #[test]

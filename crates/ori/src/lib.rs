@@ -40,6 +40,7 @@ pub use cfg::Cfg;
 pub use divergence::Divergence;
 pub use entity::{Block, Inst, LoopId, Value};
 pub use function::{
-    Arg, Edge, File, Fixed, Function, Generic, Guard, Half, InstData, Op, Part, Pseudo, Terminator, Use,
+    Arg, Edge, File, Fixed, Function, Generic, Guard, Half, InstData, Op, Part, Pseudo, Switch, Terminator,
+    Use,
 };
 pub use loops::{Cycle, Loop, LoopForest};

@@ -177,10 +177,31 @@ impl Reader {
             let no = self.edge(t)?;
             return Ok(Some(Terminator::Branch { predicate, negated, uniform, yes, no }));
         }
+        if t.takes("switch") {
+            return Ok(Some(Terminator::Switch(Box::new(self.switch(t)?))));
+        }
         if t.takes("exit") {
             return Ok(Some(Terminator::Exit));
         }
         Ok(t.takes("return").then_some(Terminator::Return))
+    }
+
+    /// `.uniform v1 at 0x10, [0 1 0], b1(v2), b2`
+    fn switch(&mut self, t: &mut Text) -> Result<Switch, String> {
+        let uniform = t.takes(".uniform");
+        t.expect(" ")?;
+        let index = self.value(t)?;
+        let place = if t.takes(" at ") { Some(t.number()? as u32) } else { None };
+        t.expect(", [")?;
+        let (mut table, mut edges) = (Vec::new(), Vec::new());
+        while !t.takes("]") {
+            table.push(t.index()? as u32);
+            t.takes(" ");
+        }
+        while t.takes(", ") {
+            edges.push(self.edge(t)?);
+        }
+        Ok(Switch { index, uniform, table, edges, place })
     }
 
     fn edge(&mut self, t: &mut Text) -> Result<Edge, String> {

@@ -207,6 +207,13 @@ impl fmt::Display for End<'_> {
                 let word = if *uniform { "branch.uniform" } else { "branch" };
                 write!(f, "{word} {}{predicate}, {yes}, {no}", if *negated { "!" } else { "" })
             }
+            Terminator::Switch(switch) => {
+                write!(f, "switch{} {}", if switch.uniform { ".uniform" } else { "" }, switch.index)?;
+                switch.place.map_or(Ok(()), |place| write!(f, " at {place:#x}"))?;
+                let table: Vec<String> = switch.table.iter().map(|entry| entry.to_string()).collect();
+                write!(f, ", [{}]", table.join(" "))?;
+                switch.edges.iter().try_for_each(|edge| write!(f, ", {edge}"))
+            }
             Terminator::Exit => f.write_str("exit"),
             Terminator::Return => f.write_str("return"),
         }

@@ -4,6 +4,7 @@
 //! 2. an edge has as many arguments as its block has parameters, of the same file and width;
 //! 3. every value is defined once, and its definition dominates each use;
 //! 4. a guard, and a branch's predicate, is a predicate (P or UP);
+//!    a switch's index is a word, or a pair if its table has a place, and each entry of the table has an edge;
 //! 5. a guarded instruction has an else value for each result, of the same file and width;
 //! 6. a word that is named exists;
 //! 7. `Pack`, `Unpack` and `Copy` take values, and their words add up.
@@ -80,8 +81,10 @@ impl Verifier<'_> {
         for value in data.end.uses() {
             self.dominated(value, block, usize::MAX)?;
         }
-        if let Terminator::Branch { predicate, .. } = data.end {
-            self.predicate(predicate)?;
+        match &data.end {
+            Terminator::Branch { predicate, .. } => self.predicate(*predicate)?,
+            Terminator::Switch(switch) => self.switch(switch)?,
+            _ => {}
         }
         data.end.edges().iter().try_for_each(|e| self.edge(e))
     }
@@ -97,6 +100,18 @@ impl Verifier<'_> {
             File::P | File::UP => Ok(()),
             _ => Err(format!("{value} is not a predicate")),
         }
+    }
+
+    fn switch(&self, switch: &Switch) -> Result<(), String> {
+        let ValueData { file, words } = self.function.values[switch.index];
+        let expected = if switch.place.is_some() { 2 } else { 1 };
+        if !matches!(file, File::R | File::UR) || words != expected {
+            return Err(format!("{} is no index of a switch", switch.index));
+        }
+        if switch.table.is_empty() || switch.table.iter().any(|entry| *entry as usize >= switch.edges.len()) {
+            return Err("an entry of a switch's table has no edge".into());
+        }
+        Ok(())
     }
 
     fn same(&self, a: Value, b: Value) -> Result<(), String> {

@@ -13,14 +13,14 @@
 //! correct code ask for fuel first (`--fuel`), so that a wrong rewrite can be found by bisection.
 
 use crate::codegen::{
-    convergence_barriers, critical_edges, early_copies, legalize, pack_words, remat_predicates,
+    convergence_barriers, critical_edges, early_copies, jump_tables, legalize, pack_words, remat_predicates,
     remat_uniform, sched_prepass, uniform_constants, wgmma_tuples, yield_insertion,
 };
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
 use crate::context::{
-    Context, Fuel, Occupancy, Options, PassError, PassFailure, PassResult, Record, Snapshot, SnapshotLine,
-    Times,
+    Context, Fuel, JumpTables, Occupancy, Options, PassError, PassFailure, PassResult, Record, Snapshot,
+    SnapshotLine, Times,
 };
 use crate::lower::{expand, library};
 use crate::mach::unit::{LinearCode, Unit};
@@ -30,9 +30,9 @@ use crate::mach::{
 };
 use crate::module::abi::Convention;
 use crate::opt::{
-    atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, iv_elim, licm,
-    load_elim, mem_vectorize, narrow_iv, opposite_compares, predicate_logic, simplify, sink, split_pairs,
-    tail_duplicate, uniform, uniform_webs, unroll,
+    atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, if_to_switch,
+    iv_elim, licm, load_elim, mem_vectorize, narrow_iv, opposite_compares, predicate_logic, simplify, sink,
+    split_pairs, switch_lower, tail_duplicate, uniform, uniform_webs, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};
@@ -49,6 +49,8 @@ enum Property {
     ForwardProgress,
     /// What the machine reads from uniform registers is computed there where it can be.
     UniformOperands,
+    /// Switches have places for their tables.
+    TablesPlaced,
     /// The accumulator of a wgmma is one value.
     WgmmaTuples,
     /// Divergent branches have `BSSY` and `BSYNC`.
@@ -76,11 +78,12 @@ enum Property {
 use Property::*;
 
 /// The properties of Ori.
-const OF_ORI: [Property; 9] = [
+const OF_ORI: [Property; 10] = [
     Ssa,
     Expanded,
     ForwardProgress,
     UniformOperands,
+    TablesPlaced,
     WgmmaTuples,
     Convergence,
     NoCriticalEdges,
@@ -96,6 +99,7 @@ impl Property {
             Expanded => "machine operations",
             ForwardProgress => "YIELD in loops that wait",
             UniformOperands => "operands in uniform registers",
+            TablesPlaced => "places of jump tables",
             WgmmaTuples => "tuples of wgmma",
             Convergence => "convergence barriers",
             NoCriticalEdges => "split critical edges",
@@ -229,6 +233,16 @@ const PIPELINE: &[Step] = &[
     Once(COMBINE),
     // Once more: what lost its other uses is of one instruction with its only one.
     IfChanged(&[SIMPLIFY, DCE, COMBINE, SIMPLIFY, DCE]),
+    Once(
+        ori("if-to-switch", 1, "tests of one value against constants become a switch", if_to_switch::run)
+            .invalidates(BY_NEW_EDGES),
+    ),
+    IfChanged(&[SIMPLIFY, DCE]),
+    Once(
+        ori("switch-lower", 0, "small switches become trees of comparisons", switch_lower::run)
+            .invalidates(BY_NEW_EDGES),
+    ),
+    IfChanged(&[SIMPLIFY, DCE]),
     Once(ori("narrow-iv", 1, "64-bit induction variables that fit into 32 bits", narrow_iv::run)),
     IfChanged(&[COMBINE, SIMPLIFY, DCE]),
     Once(ori("iv-elim", 1, "induction variables a constant apart become one", iv_elim::run)),
@@ -372,6 +386,11 @@ const PIPELINE: &[Step] = &[
             .invalidates(&[]),
     ),
     Once(
+        ori("jump-tables", 0, "switches load their targets from constant bank 2", jump_tables::run)
+            .establishes(&[TablesPlaced])
+            .invalidates(&[Convergence, NoCriticalEdges, Legal, UniformLiveness]),
+    ),
+    Once(
         ori("uniform-webs", 1, "warp-uniform values on the uniform datapath", uniform_webs::run)
             .needs(&[Ssa, Expanded, UniformOperands])
             .invalidates(&[Legal, UniformLiveness]),
@@ -475,7 +494,7 @@ const PIPELINE: &[Step] = &[
     ),
     Once(
         mach("regalloc", 0, "registers, spills and parallel copies on SSA", regalloc::run)
-            .needs(&[Ssa, NoCriticalEdges, Legal, Convergence, UniformLiveness, WgmmaTuples])
+            .needs(&[Ssa, NoCriticalEdges, Legal, Convergence, UniformLiveness, WgmmaTuples, TablesPlaced])
             .establishes(&[Allocated, OriginsMatch])
             .invalidates(&[Ssa])
             .verified_by(Verifier::Allocation),
@@ -546,6 +565,13 @@ const ORDER: &[(&str, &str, &str)] = &[
     ("narrow-iv", "split-pairs", "a pair whose upper word is zero is a counter of one word"),
     ("split-pairs", "unroll", "indices that are words have constant offsets in the copies of a body"),
     ("combine", "iv-elim", "constants and sums are folded into the instructions that add them"),
+    ("combine", "if-to-switch", "comparisons with constants have these as operands"),
+    ("if-to-switch", "if-convert", "conditions that are joined are no tests of one value"),
+    ("if-to-switch", "switch-lower", "of new switches, too, it decides which are tables"),
+    ("switch-lower", "if-convert", "short sides of a small switch become selects"),
+    ("switch-lower", "unroll", "loops with a small switch are loops with branches"),
+    ("unroll", "jump-tables", "each copy of a body has its own table"),
+    ("jump-tables", "uniform-webs", "the load of an entry takes a general register"),
     ("combine", "if-convert", "redundant and dead instructions make no side longer"),
     ("narrow-iv", "unroll", "the exit test of a 32-bit counter is shorter"),
     ("if-convert", "unroll", "a branch around a few instructions is no further block"),
@@ -789,7 +815,13 @@ fn run_steps(
     let of_callee = own.map(|own| Occupancy::of_callee(threads, own.least_registers(), machine));
     let occupancy = unit.kernel.launch.occupancy(machine).or(of_callee);
     let context = Context::new(machine, unit.kernel.registers(), options.tuning, fuel);
-    let context = Context { occupancy, ..context };
+    let has_bank = unit.kernel.entry && !options.tools_patch && !options.no_optimizer_constants;
+    let jump_tables = match has_bank {
+        false => JumpTables::None,
+        true if options.relocatable => JumpTables::Linked,
+        true => JumpTables::Placed,
+    };
+    let context = Context { occupancy, jump_tables, ..context };
     let mut driver =
         Driver { unit, context, times, record, options, holds: vec![Ssa], is_simple: false, is_swept: false };
     if driver.is_dumped(Times::LOWER) {

@@ -122,7 +122,10 @@ fn machine_instructions(dumps: &str) -> Vec<(&str, &str)> {
         let lines = text.lines().filter_map(|line| line.strip_prefix("    ")).filter(|_| pass != "emit");
         let lines = lines.map(|line| line.split(" ; ").next().unwrap_or(line).trim());
         let is_end = |line: &str| {
-            matches!(line, "exit" | "return") || line.starts_with("jump ") || line.contains(" branch ")
+            matches!(line, "exit" | "return")
+                || line.starts_with("jump ")
+                || line.contains(" branch ")
+                || line.starts_with("switch ")
         };
         all.extend(lines.filter(|line| !is_end(line)).map(|line| (pass, line)));
     }

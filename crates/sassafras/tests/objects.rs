@@ -634,6 +634,42 @@ fn directives_preserve_what_ptxas_preserves() {
     }
 }
 
+/// A kernel with a table, and a function that has one if ptxas compiles it: the linker joins them in one bank.
+#[test]
+fn tables_are_linked() {
+    const THREADS: u32 = 32;
+    let scratch = Scratch::new("tables");
+    let arms = |factor: u32| {
+        let arm = |n: u32| format!("A{n}: mad.lo.u32 %x, %t, {}, {n}; bra D;\n", factor + n);
+        (0..5).map(arm).collect::<String>()
+    };
+    let table = "T: .branchtargets A0, A1, A2, A3, A4, A2; rem.u32 %y, %t, 6; brx.idx %y, T;\n";
+    for machine in ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"] {
+        let head = format!(".version 9.0\n.target {machine}\n.address_size 64\n");
+        let registers = ".reg .b32 %x, %y, %t; .reg .b64 %p, %d;";
+        let signature = ".func (.param .b32 r) f(.param .b32 a)";
+        let callee = format!(
+            "{head}.visible {signature} {{ {registers} ld.param.b32 %t, [a];\n{table}{}\
+             D: st.param.b32 [r], %x; ret; }}\n",
+            arms(9)
+        );
+        let caller = format!(
+            "{head}.extern {signature};\n.visible .entry k(.param .b64 out) {{ {registers}\n\
+             ld.param.b64 %p, [out]; mov.b32 %t, %tid.x;\n{table}{}D:\n\
+             {{ .param .b32 a, b; st.param.b32 [a], %t; call (b), f, (a); ld.param.b32 %y, [b]; }}\n\
+             mad.lo.u32 %x, %y, 1000, %x; mul.wide.u32 %d, %t, 4; add.u64 %p, %p, %d;\n\
+             st.global.b32 [%p], %x; ret; }}\n",
+            arms(2)
+        );
+        let of_thread = |t: u32| {
+            let n = if t % 6 == 5 { 2 } else { t % 6 };
+            1000 * (t * (9 + n) + n) + t * (2 + n) + n
+        };
+        let wanted: Vec<u8> = (0..THREADS).map(of_thread).flat_map(u32::to_le_bytes).collect();
+        run_pairs(&scratch, machine, &[caller, callee], THREADS, &wanted, "tables");
+    }
+}
+
 /// ptxas compiles them, too; what nothing reads or writes of a parameter costs nothing.
 #[test]
 fn parameters_of_any_size_compile() {

@@ -79,9 +79,10 @@ enum Statement {
         trips: Trips,
         body: Vec<Statement>,
     },
-    /// Four ways, by the low bits of a register.
+    /// Several ways, by the low bits of a register.
     Switch {
         index: u8,
+        ways: Ways,
         arms: Vec<Vec<Statement>>,
     },
     /// To the end of a loop, or of its body; 0 is the innermost. Where there is no such loop, to the end of a function;
@@ -177,6 +178,17 @@ impl Program {
     pub fn memory_bytes(&self) -> usize {
         print::memory_bytes(self.threads())
     }
+}
+
+/// How the arms of a switch are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ways {
+    /// By `brx.idx`; an arm may have several entries.
+    Table,
+    /// By a test for each value, from this one on. The first arm is for all others.
+    Tests(i8),
+    /// The same by a binary search.
+    Search(i8),
 }
 
 impl Statement {

@@ -220,8 +220,9 @@ fn is_kernel(object: &Object, function: &str) -> bool {
     object.section(&format!(".nv.constant0.{function}")).is_some()
 }
 
-/// `INDIRECT_BRANCH_TARGETS`: for each branch its offset, a zero, the number of targets, the targets.
-fn indirect_branches(object: &Object, function: &str) -> BTreeMap<usize, Vec<usize>> {
+/// Where a function's indirect branches go: instruction indices, by the index of the branch. `INDIRECT_BRANCH_TARGETS` has
+/// for each branch its offset, a zero, the number of targets, the targets.
+pub fn indirect_branches(object: &Object, function: &str) -> BTreeMap<usize, Vec<usize>> {
     let attributes = object.attributes(&format!(".nv.info.{function}"));
     let mut branches = BTreeMap::new();
     for attribute in attributes.iter().filter(|attribute| attribute.code == AttrCode::INDIRECT_BRANCH_TARGETS)

@@ -122,7 +122,7 @@ impl Data<'_> {
     fn table_entry(&self, at: u64) -> Option<(&'static str, u64, String)> {
         let place = self.labels.tables.get(&(self.index, at))?;
         let name = self.labels.name(self.file, *place)?;
-        Some((".word", 4, format!("({name} - {})", self.file.sections[place.0].name)))
+        Some((".word", 4, format!("({name} - {})", self.labels.start(self.file, place.0))))
     }
 
     fn next_boundary(&self, at: u64, reloc: Option<u64>) -> u64 {

@@ -66,8 +66,6 @@ fn shape(code: Code) -> Shape {
 /// An indirect branch, and where it may lead.
 pub struct Targets {
     pub from: u32,
-    /// Where its table starts in constant bank 2.
-    pub table: u32,
     pub to: Vec<u32>,
 }
 
@@ -118,8 +116,7 @@ fn split_indirect(payload: &[u8]) -> Vec<Targets> {
         let to: Vec<u32> =
             (0..count as usize).map_while(|index| word(payload, at + 12 + 4 * index)).collect();
         at += 12 + 4 * to.len();
-        let table = word(payload, at + 4).map_or(0, |word| word >> 16);
-        all.push(Targets { from, table, to });
+        all.push(Targets { from, to });
     }
     all
 }

@@ -98,6 +98,7 @@ impl Labels {
     }
 
     fn of_indirect_branches(&mut self, file: &File) {
+        let mut tables = Vec::new();
         for section in file.sections.iter().filter(|section| section.kind == SectionType::CUDA_INFO) {
             let code = section.info as usize;
             for targets in super::info::indirect_branches(section.bytes) {
@@ -107,24 +108,32 @@ impl Labels {
                     self.labels.entry((code, address.into())).or_insert(label);
                 }
                 self.code_labels += targets.all().count();
-                if file.header.file_type == FileType::RELOCATABLE {
-                    self.of_table(file, code, &targets);
-                }
                 let to = targets.to.iter().map(|&to| to.into()).collect();
                 self.indirect.insert((code, targets.from.into()), to);
+                tables.push((code, targets));
             }
+        }
+        if file.header.file_type != FileType::RELOCATABLE {
+            return;
+        }
+        // The tables of a function follow each other.
+        let mut ends: BTreeMap<usize, u64> = BTreeMap::new();
+        for (code, targets) in &tables {
+            let end = ends.entry(*code).or_default();
+            self.of_table(file, *code, targets, *end);
+            *end += 4 * targets.to.len() as u64;
         }
     }
 
     /// The table of an indirect branch, in constant bank 2 of its function. Its entries take numbers again.
-    fn of_table(&mut self, file: &File, code: usize, targets: &super::info::Targets) {
+    fn of_table(&mut self, file: &File, code: usize, targets: &super::info::Targets, start: u64) {
         self.code_labels += targets.to.len();
         let is_table = |section: &cubin::raw::Section| {
             section.name.starts_with(".nv.constant2.") && section.info as usize == code
         };
         if let Some(section) = file.sections.iter().position(is_table) {
             for (index, &to) in targets.to.iter().enumerate() {
-                let at = u64::from(targets.table) + 4 * index as u64;
+                let at = start + 4 * index as u64;
                 self.tables.insert((section, at), (code, to.into()));
             }
         }
@@ -175,6 +184,13 @@ impl Labels {
         let symbols = self.symbols.get(&place)?;
         let of_section = |symbol: &&usize| file.symbols[**symbol].kind == SymbolType::SECTION;
         symbols.iter().rfind(|symbol| !of_section(symbol)).or(symbols.last()).copied()
+    }
+
+    /// The start of a section as the operands of indirect branches name it: by the symbol that is listed first.
+    pub fn start<'a>(&self, file: &'a File, section: usize) -> &'a str {
+        let first = self.symbols.get(&(section, 0)).and_then(|symbols| symbols.first());
+        let named = first.and_then(|symbol| file.symbols.get(*symbol)).map(|symbol| symbol.name.as_str());
+        named.filter(|name| !name.is_empty()).unwrap_or(&file.sections[section].name)
     }
 
     /// The label of a place that has no symbol.

@@ -290,7 +290,7 @@ pub fn instead(
     if file.header.file_type == FileType::RELOCATABLE
         && let Some(operand) = code::from_start(inst, address)
     {
-        let name = &file.sections[section].name;
+        let name = labels.start(file, section);
         return Some((operand, format!("`((({name} - .) - {WORD:#x}))")));
     }
     let (operand, to) = code::target(inst, address)?;

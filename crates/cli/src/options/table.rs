@@ -112,7 +112,7 @@ options! {
     WarnDouble "warn-on-double-precision-use" "warn-double-usage" Kind::Flag, Messages, Done, "", "warn about each instruction on doubles";
     KeepBlocks "dont-merge-basicblocks" "no-bb-merge" Kind::Flag, Debug, Nothing(INTERNAL), "", "keep basic blocks apart";
     ReturnAtEnd "return-at-end" "ret-end" Kind::Flag, Debug, Done, "", "keep the last return (it always is)";
-    NoOptimizerConstants "disable-optimizer-constants" "disable-optimizer-consts" Kind::Flag, Code, Done, "", "put no constants of the optimiser into constant bank 2 (none are)";
+    NoOptimizerConstants "disable-optimizer-constants" "disable-optimizer-consts" Kind::Flag, Code, Done, "", "put no constants of the optimiser into constant bank 2: no jump tables";
     MaxRegisters "maxrregcount" "maxrregcount" Kind::Word, Registers, Done, "N", "at most N registers for a thread; also archmin, archmax";
     MinBlocks "minnctapersm" "minnctapersm" Kind::Number, Registers, Done, "N", "so many blocks must fit on a multiprocessor";
     MaxThreads "maxntid" "maxntid" Kind::List, Registers, Done, "X,Y,Z", "the largest block";

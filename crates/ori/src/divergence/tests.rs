@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::eval;
-use crate::function::{Edge, File};
+use crate::function::{Edge, File, Switch};
 use crate::parse::parse;
 use random::Random;
 use std::collections::BTreeMap;
@@ -158,6 +158,10 @@ fn program(seed: u64) -> Function {
         f.blocks[block].end = match random.below(8) {
             0 if at > 0 => Terminator::Exit,
             1 | 2 => Terminator::Jump(yes),
+            3 => {
+                let targets = [yes, no.clone(), edge(&mut random), no];
+                Terminator::Switch(Box::new(Switch::new(random.pick(&values), targets)))
+            }
             _ => {
                 let mut test = InstData::new(Op::Machine(sass::Op::ISETP), &[predicate], &args);
                 test.modifiers = [random.pick(&[M::LT, M::EQ, M::NE]), M::AND].into_iter().collect();
@@ -200,6 +204,7 @@ fn run(f: &Function, thread: u64) -> Trace {
                     no
                 }
             }
+            Terminator::Switch(switch) => switch.taken(bits[switch.index.index()] as u32).expect("an edge"),
             _ => break,
         };
         let given: Vec<u64> = edge.args.iter().map(|v| bits[v.index()]).collect();

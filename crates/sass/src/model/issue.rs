@@ -12,7 +12,7 @@ pub const LONGEST_WITHOUT_YIELD: u8 = 11;
 /// Cycles that must pass after an instruction, whatever is next: seen after every one of them in ptxas's code.
 pub fn min_stall(inst: &Inst) -> u16 {
     match inst.form().op {
-        Op::BRA | Op::EXIT | Op::BSYNC | Op::BREAK | Op::WARPSYNC | Op::CALL => 5,
+        Op::BRA | Op::BRX | Op::EXIT | Op::BSYNC | Op::BREAK | Op::WARPSYNC | Op::CALL => 5,
         Op::RET | Op::BAR | Op::MEMBAR | Op::ERRBAR | Op::CGAERRBAR => 6,
         Op::CCTL | Op::DEPBAR => 4,
         // Sooner after the last wgmma of a group, the wait for the group finds nothing (an H200 shows it).

@@ -14,7 +14,7 @@
 
 use ori::divergence::region;
 use ori::entity::Entity;
-use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Op, Pseudo, Terminator, Value};
+use ori::{Block, Cfg, Divergence, File, Function, LoopForest, Op, Pseudo, Value};
 
 pub struct ConvergentLoop {
     /// The only edge into the loop comes from here.
@@ -105,11 +105,9 @@ fn parting_branches<'a>(
     cfg: &'a Cfg,
     divergence: &'a Divergence,
 ) -> impl Iterator<Item = Block> + 'a {
-    let parts = |branch: &Block| match function.blocks[*branch].end {
-        Terminator::Branch { predicate, uniform: false, .. } => {
-            divergence.varies(predicate) && region(function, cfg, *branch).is_none()
-        }
-        _ => false,
+    let parts = |branch: &Block| {
+        let decider = function.blocks[*branch].end.may_diverge_on();
+        decider.is_some_and(|v| divergence.varies(v)) && region(function, cfg, *branch).is_none()
     };
     cfg.order.iter().copied().filter(parts)
 }

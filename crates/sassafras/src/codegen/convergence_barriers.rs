@@ -124,11 +124,11 @@ fn iteration_region(
     (l, from): (&Loop, Block),
 ) -> Option<IterationRegion> {
     let is_inside = |b: &Block| l.blocks.contains(b);
-    let Terminator::Branch { predicate, uniform: false, .. } = function.blocks[from].end else { return None };
+    let decider = function.blocks[from].end.may_diverge_on()?;
     let sides = &cfg.succs[from.index()];
-    let stays = sides.len() == 2 && sides.iter().all(|b| is_inside(b) && *b != l.header);
+    let stays = sides.len() > 1 && sides.iter().all(|b| is_inside(b) && *b != l.header);
     let known = || ori::divergence::region(function, cfg, from).is_some_and(|(_, to)| is_inside(&to));
-    if !stays || !divergence.varies(predicate) || known() {
+    if !stays || !divergence.varies(decider) || known() {
         return None;
     }
     // The blocks up to `to`; `None` if the next iteration is reached without it.
@@ -215,10 +215,7 @@ fn break_region(function: &Function, cfg: &Cfg, divergence: &Divergence, l: &Loo
     if cfg.succs[from.index()].iter().any(|b| *b != l.header && goes_on(*b)) {
         return None;
     }
-    let varies = |b: Block| match function.blocks[b].end {
-        Terminator::Branch { predicate, uniform: false, .. } => divergence.varies(predicate),
-        _ => false,
-    };
+    let varies = |b: Block| function.blocks[b].end.may_diverge_on().is_some_and(|v| divergence.varies(v));
     // A thread that waits at the barrier takes part in nothing that others of the loop may wait for.
     let is_private = |inst: &Inst| {
         let data = &function.insts[*inst];
@@ -265,8 +262,7 @@ fn converged_at_start(function: &Function, cfg: &Cfg, divergence: &Divergence) -
             let insts = data.insts.iter().map(|i| &function.insts[*i]);
             let last =
                 insts.fold(start, |is_converged, data| is_converged_after(data, divergence, is_converged));
-            let parts = matches!(data.end, Terminator::Branch { predicate, uniform: false, .. }
-                if divergence.varies(predicate));
+            let parts = data.end.may_diverge_on().is_some_and(|v| divergence.varies(v));
             let end = last && !parts;
             has_changed |= (starts[block.index()], ends[block.index()]) != (start, end);
             (starts[block.index()], ends[block.index()]) = (start, end);

@@ -16,7 +16,7 @@ pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     let cfg = Cfg::new(function);
     for block in function.blocks.keys() {
         let data = &mut function.blocks[block];
-        if !matches!(data.end, Terminator::Branch { .. }) || !cfg.reachable(block) {
+        if data.end.decider().is_none() || !cfg.reachable(block) {
             continue;
         }
         let mut end = std::mem::replace(&mut data.end, Terminator::Exit);

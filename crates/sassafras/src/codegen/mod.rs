@@ -3,6 +3,7 @@
 pub mod convergence_barriers;
 pub mod critical_edges;
 pub mod early_copies;
+pub mod jump_tables;
 pub mod legalize;
 pub mod pack_words;
 pub mod remat_predicates;

@@ -23,7 +23,7 @@ use crate::context::{Context, PassResult};
 use ori::divergence::{is_phase_check, sleeps};
 use ori::entity::Entity;
 use ori::loops::cycles;
-use ori::{Arg, Block, Cfg, Change, Cycle, Divergence, Function, InstData, Op, Pseudo, Terminator, Value};
+use ori::{Arg, Block, Cfg, Change, Cycle, Divergence, Function, InstData, Op, Pseudo, Value};
 
 pub fn run(function: &mut Function, _: &mut Context) -> PassResult<Change> {
     if !has_strong_reads(function) {
@@ -77,13 +77,10 @@ fn is_spin_loop(function: &Function, cfg: &Cfg, divergence: &Divergence, l: &Cyc
     if cfg.order.iter().any(|b| sleeps_always(&b)) {
         return false;
     }
-    let exits = cfg.order.iter().filter(|b| inside(b)).filter_map(|b| match function.blocks[*b].end {
-        Terminator::Branch { predicate, uniform: false, .. }
-            if divergence.varies(predicate) && !cfg.succs[b.index()].iter().all(inside) =>
-        {
-            Some(predicate)
-        }
-        _ => None,
+    let exits = cfg.order.iter().filter(|b| inside(b)).filter_map(|b| {
+        let decider = function.blocks[*b].end.may_diverge_on()?;
+        let exits = divergence.varies(decider) && !cfg.succs[b.index()].iter().all(inside);
+        exits.then_some(decider)
     });
     let conditions: Vec<Value> = exits.collect();
     !conditions.is_empty() && depends_on_strong_read(function, cfg, l, conditions)
@@ -120,9 +117,7 @@ fn depends_on_strong_read(function: &Function, cfg: &Cfg, l: &Cycle, mut worklis
             }
             // The branch that decides which edge to a join inside of the loop is taken.
             let decides = cfg.idom(block).filter(|b| l.contains(*b) && block != l.header);
-            if let Some(Terminator::Branch { predicate, .. }) = decides.map(|b| &function.blocks[b].end) {
-                worklist.push(*predicate);
-            }
+            worklist.extend(decides.and_then(|b| function.blocks[b].end.decider()));
         }
     }
     false

@@ -37,12 +37,24 @@ pub struct Context {
     pub register_goal: Option<u32>,
     pub tuning: Tuning,
     pub fuel: Fuel,
+    pub jump_tables: JumpTables,
     /// Analyses of the function as it is before a pass; the driver drops those that a pass made stale.
     pub analyses: Analyses,
     /// What `remat` found of the register pressure of the function as it is; `codegen` knows its type.
     pub pressure: Option<Box<dyn Any>>,
     /// Instructions by which unrolling may still grow the function.
     pub unroll_budget: u32,
+}
+
+/// Where the jump tables of a function are in constant bank 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JumpTables {
+    /// There are none: a device function runs with the bank of the kernel that called it. Or the user wants none.
+    None,
+    /// Where the compiler puts them.
+    Placed,
+    /// Where the linker puts them.
+    Linked,
 }
 
 impl Context {
@@ -53,6 +65,7 @@ impl Context {
             registers,
             occupancy: None,
             register_goal: None,
+            jump_tables: JumpTables::Placed,
             tuning,
             fuel,
             analyses: Analyses::default(),

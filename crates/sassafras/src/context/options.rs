@@ -21,6 +21,8 @@ pub struct Options {
     pub errors_at_exit: bool,
     /// Sleep for a random time before stores and atomics, so that races show (`-sanitize threadsteer`).
     pub steer_threads: bool,
+    /// No constants of the compiler's own in constant bank 2: no jump tables.
+    pub no_optimizer_constants: bool,
     /// Write an object for the linker, in place of a cubin for the driver.
     pub relocatable: bool,
     /// Compile patches: functions that tools insert into other kernels. The module is a whole program without kernels
@@ -102,6 +104,7 @@ impl Options {
             debug_code: false,
             errors_at_exit: false,
             steer_threads: false,
+            no_optimizer_constants: false,
             relocatable: false,
             tools_patch: false,
             contract: true,

@@ -129,6 +129,16 @@ tuning! {
     if_convert_max_condition = 4, "instructions", "judgment: what a branch takes; ptxas 13.0.88 merges pure conditions";
     /// How often if-conversion is repeated: each time takes the innermost of nested branches.
     if_convert_repeats = 4, "times", "judgment: bounds the time; deeper nests exceed the cost limit";
+    /// The fewest tests of one value that a switch is made of.
+    switch_min_tests = 3, "tests", "judgment: about 25 cycles each, against 70 for a minimum, a shift, LDC of an index and BRX";
+    /// Entries of a jump table for each that is a case.
+    switch_entries_per_case = 8, "entries", "ptxas 13.0.88: cases 8 apart have a table, cases 10 apart have not";
+    /// The longest jump table that tests are replaced by.
+    switch_max_entries = 4096, "entries", "judgment: a quarter of a constant bank";
+    /// The fewest targets of a jump table, neighbours with one target as one; fewer are a tree of comparisons.
+    switch_min_table = 4, "targets", "judgment: three comparisons and branches are six instructions, a table takes four";
+    /// Intervals of values that are looked at for each block of a function, to find switches.
+    switch_work = 256, "intervals", "judgment: bounds the time, which is quadratic in the length of a chain of tests";
     /// Instructions that threads run before they wait for each other, in place of a convergence barrier of their own.
     convergence_max_tail = 2, "instructions", "judgment: the barrier takes two, BSSY and BSYNC";
     /// Iterations at a time where the trip count is not known.

@@ -5,7 +5,7 @@
 //! the text has no launch bounds of its own. Linear in the text, beside the passes.
 
 use crate::context::target::TargetMachine;
-use crate::context::{Context, Fuel, Options};
+use crate::context::{Context, Fuel, JumpTables, Options};
 use crate::lower::Kernel;
 use crate::mach::unit::Unit;
 use crate::module::launch_bounds;
@@ -62,6 +62,9 @@ pub fn opt_text(source: &str, passes: &[&str], options: &Options) -> Result<Stri
     for function in ori::parse::parse(source).map_err(OptError::Parse)? {
         let mut context = Context::new(machine, registers, options.tuning, Fuel::new(options.fuel));
         let mut unit = Unit::new(kernel(function), options, passes::compile_routine);
+        if !unit.kernel.entry {
+            context.jump_tables = JumpTables::None;
+        }
         let text = passes::run_named(&mut unit, passes, &mut context);
         texts.push(text.map_err(|e| OptError::Pass(e.to_string()))?);
     }

@@ -48,7 +48,7 @@ use control::ssa::{Registers, Ssa};
 use cubin::module::SharedVariable;
 use memory::stack;
 use operand_use::OperandUse;
-use ori::{Arg, Block, Edge, File, Function, Op, Pseudo, Terminator, Value};
+use ori::{Block, Edge, File, Function, Op, Pseudo, Switch, Terminator, Value};
 use ptx::ast;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sync::fence;
@@ -593,7 +593,7 @@ impl<'k, 'a> Lower<'k, 'a> {
                 let (yes, no) = (self.edge(yes), self.edge(no));
                 Terminator::Branch { predicate, negated, uniform, yes, no }
             }
-            End::Switch { index, targets } => self.switch(index, &targets),
+            End::Switch { index, uniform, targets } => self.switch(index, uniform, &targets),
         };
         let block = &mut self.kernel.code.blocks[self.block];
         (block.end, block.end_at) = (end, self.at);
@@ -636,52 +636,17 @@ impl<'k, 'a> Lower<'k, 'a> {
         value
     }
 
-    /// `brx.idx` as a tree of comparisons; an index outside the list is undefined behaviour.
-    fn switch(&mut self, index: ast::Reg, targets: &[usize]) -> Terminator {
-        if targets.len() == 1 {
-            return Terminator::Jump(self.edge(targets[0]));
+    /// `brx.idx`: an index outside of the list is undefined behaviour.
+    fn switch(&mut self, index: ast::Reg, uniform: bool, targets: &[usize]) -> Terminator {
+        let index = self.read(index);
+        let mut edges: FxHashMap<usize, Edge> = FxHashMap::default();
+        for to in targets {
+            if !edges.contains_key(to) {
+                edges.insert(*to, self.edge(*to));
+            }
         }
-        let value = self.read(index);
-        let middle = targets.len() / 2;
-        let predicate = self.kernel.code.value(File::P, 1);
-        self.switch_step(value, 0, middle, predicate);
-        self.switch_half(value, 0, targets, middle, predicate)
-    }
-
-    fn switch_step(&mut self, value: Value, first: usize, middle: usize, predicate: Value) {
-        let bound = Arg::Imm((first + middle) as i64);
-        let modifiers = [sass::M::LT, sass::M::U32, sass::M::AND];
-        let args = [Arg::True(true), value.into(), bound, Arg::True(true)];
-        self.emit_to(sass::Op::ISETP, &modifiers, &[predicate], &args);
-    }
-
-    fn switch_half(
-        &mut self,
-        value: Value,
-        first: usize,
-        targets: &[usize],
-        middle: usize,
-        predicate: Value,
-    ) -> Terminator {
-        let (low, high) = targets.split_at(middle);
-        let yes = self.switch_edge(value, first, low);
-        let no = self.switch_edge(value, first + middle, high);
-        Terminator::Branch { predicate, negated: false, uniform: false, yes, no }
-    }
-
-    fn switch_edge(&mut self, value: Value, first: usize, targets: &[usize]) -> Edge {
-        if targets.len() == 1 {
-            return self.edge(targets[0]);
-        }
-        let (from, block) = (self.block, self.kernel.code.block());
-        self.block = block;
-        let middle = targets.len() / 2;
-        let predicate = self.kernel.code.value(File::P, 1);
-        self.switch_step(value, first, middle, predicate);
-        let end = self.switch_half(value, first, targets, middle, predicate);
-        self.kernel.code.blocks[block].end = end;
-        self.block = from;
-        Edge::to(block)
+        let switch = Switch::new(index, targets.iter().filter_map(|to| edges.get(to).cloned()));
+        Terminator::Switch(Box::new(Switch { uniform, ..switch }))
     }
 
     fn edge(&mut self, to: usize) -> Edge {

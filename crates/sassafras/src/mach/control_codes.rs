@@ -169,7 +169,8 @@ fn ends_segment(inst: &Inst) -> bool {
 /// is none of them: its `BSSY` names it, so that control goes on to the next instruction.
 fn drains(steps: &[Step]) -> Vec<bool> {
     let drains = |s: &Step| match s.inst.form().op {
-        Op::CALL | Op::RET | Op::BRX | Op::JMP => true,
+        Op::CALL | Op::RET | Op::JMP => true,
+        Op::BRX => s.targets.is_empty(),
         _ => changes_threads(&s.inst),
     };
     steps.iter().map(drains).collect()

@@ -133,7 +133,7 @@ fn way_out<'a>(
         match &function.blocks[block].end {
             Terminator::Jump(edge) => block = edge.to,
             Terminator::Return => return Some(all),
-            Terminator::Branch { .. } | Terminator::Exit => return None,
+            Terminator::Branch { .. } | Terminator::Switch(_) | Terminator::Exit => return None,
         }
     }
 }

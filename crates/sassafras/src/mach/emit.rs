@@ -9,17 +9,19 @@
 //! ends in a branch to itself, and padding reaches as far as the machine prefetches. What the container tells the driver
 //! about single instructions (exits, collectives, frame changes) has its addresses. One walk over the code.
 
+use crate::codegen::jump_tables;
 use crate::context::target::TargetMachine;
 use crate::context::{Context, Options, PassError, PassResult};
 use crate::lower::{Kernel, Linked};
 use crate::mach::control_codes;
 use crate::mach::inst::{Address, MachFunction, MachInst, Origin, Step, Timed};
 use crate::mach::linearize::{self, selected};
-use crate::mach::unit::{EncodedFunction, LinearCode, Unit};
+use crate::mach::unit::{EncodedFunction, JumpTable, LinearCode, Unit};
 use crate::module::abi::{Clobbers, Convention};
 use cubin::RelocType;
 use cubin::module::{FrameStep, SymbolicReloc};
-use ori::{Function, Half};
+use ori::entity::Entity;
+use ori::{Block, Function, Half};
 use sass::{Control, Inst, Kind, M, operands as machine};
 
 const WORD: usize = sass::WORD_BYTES as usize;
@@ -164,7 +166,19 @@ impl Emitter<'_> {
             encoded.push(&step.inst, inst.at)?;
         }
         self.padding(&nop, &mut encoded)?;
+        encoded.tables = self.tables();
         Ok(encoded)
+    }
+
+    fn tables(&self) -> Vec<JumpTable<u32>> {
+        let offset = |inst: usize| address(self.positions[inst]);
+        let target = |block: &Block| offset(self.linear.starts[block.index()]);
+        let encoded = |table: &JumpTable| JumpTable {
+            branch: offset(table.branch as usize),
+            place: table.place,
+            targets: table.targets.iter().map(target).collect(),
+        };
+        self.linear.tables.iter().map(encoded).collect()
     }
 
     /// A branch to itself, then NOPs for the prefetcher.
@@ -277,6 +291,20 @@ impl Emitter<'_> {
                 (half_reloc(half), self.function.name.clone(), there)
             }
             Some(Address::Slot { symbol }) => (slot_reloc(inst.op), name(symbol), 0),
+            // The linker joins the tables of all functions that a kernel runs.
+            Some(Address::Table { place }) if self.options.relocatable => {
+                let table = self.linear.tables.iter().find(|table| table.place == place);
+                let piece = table.map(JumpTable::bytes).unwrap_or_default();
+                let symbol = cubin::module::literal_name(&self.function.name, &piece);
+                encoded.relocs.push(SymbolicReloc {
+                    offset: (here * WORD) as u64,
+                    kind: RelocType::CONST_FIELD21_38,
+                    symbol,
+                    addend: -jump_tables::BIAS,
+                });
+                return Some(at_start_of_bank(inst));
+            }
+            Some(Address::Table { .. }) => return branch,
             Some(Address::Call { symbol }) => (self.target.call_reloc, name(symbol), 0),
             // A call of a routine has a target, as a branch has.
             Some(Address::Routine { .. }) => return branch,
@@ -286,7 +314,10 @@ impl Emitter<'_> {
             }
             Some(Address::Start) => {
                 let distance = -((here + 1) as i64) * WORD as i64;
-                return Some(with_operands(inst, sass::Kind::Relative, |_| machine::relative(distance)));
+                return Some(match inst.op {
+                    sass::Op::BRX => with_operands(inst, sass::Kind::Signed, |_| machine::imm(distance)),
+                    _ => with_operands(inst, sass::Kind::Relative, |_| machine::relative(distance)),
+                });
             }
             Some(Address::Incoming) => {
                 let frame = i64::from(self.linear.frame);
@@ -297,6 +328,14 @@ impl Emitter<'_> {
         encoded.relocs.push(SymbolicReloc { offset: (here * WORD) as u64, kind, symbol, addend });
         branch
     }
+}
+
+/// The load of a word whose offset the linker fills in.
+fn at_start_of_bank(inst: &MachInst) -> MachInst {
+    let mut inst = inst.clone();
+    let banks = inst.operands.iter_mut().filter(|o| o.kind == sass::Kind::ConstR);
+    banks.for_each(|o| o.value = 0);
+    inst
 }
 
 /// The instruction with other operands of a kind.

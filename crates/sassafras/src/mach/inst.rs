@@ -29,6 +29,8 @@ pub enum Address {
     Ahead { insts: usize, half: Half },
     /// The word of constant bank 0 that the linker gives to a symbol.
     Slot { symbol: u32 },
+    /// A table in constant bank 2.
+    Table { place: u32 },
     /// The function that a call goes to.
     Call { symbol: u32 },
     /// An offset from the stack pointer of the caller.
@@ -83,7 +85,7 @@ pub struct MachFunction {
     pub order: Vec<Block>,
     /// The instructions of each block, by its number, without terminators.
     pub blocks: Vec<Vec<MachInst>>,
-    /// The predicate register of each block's branch.
+    /// The register that decides where each block's branch goes: a predicate, or the first of a pair for a switch.
     pub branches: Vec<u8>,
     /// The highest R that is used, plus one; and for each whether it is.
     pub registers: u32,
@@ -128,8 +130,8 @@ pub struct Claims {
 /// An instruction that gets a control code.
 pub struct Step {
     pub inst: Inst,
-    /// The step that a branch goes to.
-    pub target: Option<usize>,
+    /// The steps that a branch goes to.
+    pub targets: SmallVec<[usize; 1]>,
     /// The leader of a block: control can reach it from elsewhere than the step before.
     pub is_leader: bool,
 }

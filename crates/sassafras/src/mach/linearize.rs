@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Afterwards every instruction is a form of the machine; a block that only jumps is skipped by those that lead to it,
-//! one that only exits is a guarded `EXIT` in each of them, and no branch goes to the instruction after it. Branch distances, addresses and control codes are still missing.
+//! one that only exits is a guarded `EXIT` in each of them, but for those that a table of branch targets names, and no branch goes to the instruction after it. Branch distances, addresses and control codes are still missing.
 //! Linear in the size of the code, but for branches over runs of empty blocks.
 
 use crate::context::target::TargetMachine;
@@ -16,12 +16,13 @@ use crate::context::{Context, DebugInfo, Options, PassResult};
 use crate::lower::{Kernel, library};
 use crate::mach::early_return::{self, EarlyReturn};
 use crate::mach::inst::{Address, MachFunction, MachInst, Origin, Step};
-use crate::mach::unit::{LinearCode, Unit};
+use crate::mach::unit::{JumpTable, LinearCode, Unit};
 use crate::module::abi::Convention;
 use cubin::module::FrameStep;
 use ori::entity::Entity;
-use ori::{Arg, Block, Function, Op, Pseudo, Terminator};
+use ori::{Arg, Block, Function, Op, Pseudo, Switch, Terminator};
 use sass::{Guard, Inst, M, SelectError, operands as machine};
+use smallvec::SmallVec;
 
 /// Neither parameters nor results, and caller-saved: free in prologue and epilogue.
 const SCRATCH: [u8; 2] = [0, 3];
@@ -58,12 +59,14 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
         kernel,
         function: &kernel.code,
         code,
+        in_tables: Vec::new(),
         is_empty: insts.iter().map(Vec::is_empty).collect(),
         target: machine,
         options,
         saved,
         linear,
     };
+    linearizer.in_tables = linearizer.table_targets();
     let mut insts = insts;
     linearizer.prologue(&mut insts);
     let mut insts: Vec<Option<Vec<MachInst>>> = insts.into_iter().map(Some).collect();
@@ -85,8 +88,15 @@ pub fn run(unit: &mut Unit, context: &mut Context) -> PassResult {
 fn steps(linear: &LinearCode, machine: &TargetMachine) -> Result<Vec<Step>, SelectError> {
     let mut steps = Vec::with_capacity(linear.insts.len());
     for inst in &linear.insts {
-        let target = linear.target(inst).filter(|_| inst.op == sass::Op::BRA);
-        steps.push(Step { inst: selected(inst, machine.isa)?, target, is_leader: false });
+        let targets = linear.target(inst).filter(|_| inst.op == sass::Op::BRA).into_iter().collect();
+        steps.push(Step { inst: selected(inst, machine.isa)?, targets, is_leader: false });
+    }
+    for JumpTable { branch, targets, .. } in &linear.tables {
+        let mut targets: SmallVec<[usize; 1]> = targets.iter().map(|b| linear.starts[b.index()]).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        targets.iter().for_each(|target| steps[*target].is_leader = true);
+        steps[*branch as usize].targets = targets;
     }
     // The target of a convergence barrier is one, too: threads come there from all over the region.
     for target in linear.insts.iter().filter_map(|inst| linear.target(inst)) {
@@ -224,6 +234,8 @@ struct Linearizer<'a> {
     /// Without its instructions; `is_empty` says by block whether it has any.
     code: &'a MachFunction,
     is_empty: Vec<bool>,
+    /// By block: does a table of branch targets name it?
+    in_tables: Vec<bool>,
     target: &'static TargetMachine,
     options: &'a Options,
     saved: Saved,
@@ -436,6 +448,17 @@ impl Linearizer<'_> {
         block
     }
 
+    /// The blocks that tables of branch targets name.
+    fn table_targets(&self) -> Vec<bool> {
+        let mut named = vec![false; self.function.blocks.len()];
+        for &block in &self.code.order {
+            if let Terminator::Switch(switch) = &self.function.blocks[block].end {
+                switch.edges.iter().for_each(|edge| named[self.destination(edge.to).index()] = true);
+            }
+        }
+        named
+    }
+
     /// Does every edge to the block lead past it?
     fn is_skipped(&self, block: Block) -> bool {
         block != Function::ENTRY && (self.destination(block) != block || self.is_exit(block))
@@ -444,6 +467,7 @@ impl Linearizer<'_> {
     /// Is the block a single `EXIT`? Then those that lead to it have one in place of the branch.
     fn is_exit(&self, block: Block) -> bool {
         block != Function::ENTRY
+            && !self.in_tables[block.index()]
             && matches!(self.function.blocks[block].end, Terminator::Exit)
             && self.is_empty[block.index()]
             && !self.options.debug_code
@@ -464,6 +488,7 @@ impl Linearizer<'_> {
                     self.branch(Guard::ALWAYS, to);
                 }
             }
+            Terminator::Switch(switch) => self.indirect_branch(block, switch),
             Terminator::Branch { negated, yes, no, .. } => {
                 let predicate = self.code.branches[block.index()];
                 let (yes, no) = (self.destination(yes.to), self.destination(no.to));
@@ -482,6 +507,18 @@ impl Linearizer<'_> {
                 }
             }
         }
+    }
+
+    /// The entries of the table are offsets from the start of the function.
+    fn indirect_branch(&mut self, block: Block, switch: &Switch) {
+        let address = machine::r(self.code.branches[block.index()]);
+        let branch = self.push(sass::Op::BRX, &[], &[address, machine::imm(0)]);
+        branch.address = Some(Address::Start);
+        let edges = switch.table.iter().filter_map(|entry| switch.edges.get(*entry as usize));
+        let targets = edges.map(|edge| self.destination(edge.to)).collect();
+        let branch = self.linear.insts.len() as u32 - 1;
+        let place = switch.place.unwrap_or_default();
+        self.linear.tables.push(JumpTable { branch, place, targets });
     }
 
     /// Before a thread ends, its faults may have to show: ptxas waits for them, and for a debugger for its stores too.

@@ -140,7 +140,7 @@ mod tests {
         let parsed = |line: &&str| {
             let inst = parse(Isa::Sm90, line).unwrap_or_else(|e| panic!("{line}: {e:?}"));
             let timed = Timed { control: inst.control, nops: Default::default() };
-            (Step { inst, target: None, is_leader: false }, timed)
+            (Step { inst, targets: Default::default(), is_leader: false }, timed)
         };
         let (steps, mut timed): (Vec<Step>, Vec<Timed>) = text.iter().map(parsed).unzip();
         let (model, mut fuel) = (Model::of(Isa::Sm90), Fuel::new(None));

@@ -18,7 +18,7 @@ use crate::mach::inst::{Address, MachFunction, MachInst};
 use crate::mach::linearize::selected;
 use crate::mach::unit::{EncodedFunction, LinearCode, Unit};
 use ori::entity::Entity;
-use ori::{Block, Function, Half, Terminator};
+use ori::{Block, Function, Half, Switch, Terminator};
 use sass::{Control, Isa};
 
 /// The latest form that a function has.
@@ -63,11 +63,20 @@ fn terminator(function: &Function, code: &MachFunction, block: Block) -> String 
             let not = if *negated { "!" } else { "" };
             format!("@{not}P{} branch {}, {}", code.branches[block.index()], yes.to, no.to)
         }
+        Terminator::Switch(switch) => {
+            let targets: Vec<String> = switch.table.iter().map(|entry| target(switch, *entry)).collect();
+            format!("switch R{}, [{}]", code.branches[block.index()], targets.join(" "))
+        }
     }
 }
 
+fn target(switch: &Switch, entry: u32) -> String {
+    switch.edges.get(entry as usize).map_or(String::new(), |edge| edge.to.to_string())
+}
+
 fn linear_text(linear: &LinearCode, function: &Function, isa: Isa, out: &mut Vec<SnapshotLine>) {
-    let targets = linear.insts.iter().filter_map(|inst| inst.target);
+    let of_tables = linear.tables.iter().flat_map(|table| table.targets.iter().copied());
+    let targets = linear.insts.iter().filter_map(|inst| inst.target).chain(of_tables);
     let mut labels: Vec<(usize, Block)> = targets.map(|b| (linear.starts[b.index()], b)).collect();
     labels.sort_by_key(|(start, block)| (*start, block.index()));
     labels.dedup();
@@ -129,6 +138,7 @@ fn note(inst: &MachInst, function: &Function) -> Option<String> {
         Some(Address::Ahead { insts, half }) => {
             Some(format!("{} word of the address {insts} instructions further on", word(half)))
         }
+        Some(Address::Table { .. }) => Some("entry of a jump table".to_string()),
         Some(Address::Slot { symbol }) => Some(format!("constant slot of {}", name(symbol))),
         Some(Address::Call { symbol }) => Some(name(symbol).to_string()),
         Some(Address::Incoming) => Some("plus the frame's size".to_string()),

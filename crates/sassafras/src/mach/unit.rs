@@ -6,7 +6,9 @@ use crate::lower::Kernel;
 use crate::mach::inst::{MachFunction, MachInst, Step, Timed};
 use crate::module::abi::Clobbers;
 use cubin::module::{FrameStep, SymbolicReloc};
+use ori::Block;
 use ori::entity::Entity;
+use std::ops::Range;
 
 /// A function in the three forms that machine passes give it. A form is empty until its pass has run.
 pub struct Unit<'a> {
@@ -58,6 +60,8 @@ pub struct LinearCode {
     pub starts: Vec<usize>,
     /// The instructions of each block but for its terminator; only for a debugger.
     pub of_block: Vec<Vec<usize>>,
+    /// The tables of indirect branches, in the order of these.
+    pub tables: Vec<JumpTable>,
     /// The instruction before which the stack pointer has moved.
     pub frame_ready: usize,
     /// What becomes of the frame, each after an instruction.
@@ -66,6 +70,25 @@ pub struct LinearCode {
     pub saved_bytes: u32,
     /// Bytes of the frame, saved registers included.
     pub frame: u32,
+}
+
+/// The table of an indirect branch.
+#[derive(Debug, Default)]
+pub struct JumpTable<To = Block> {
+    /// The branch: which instruction; of encoded code, its offset.
+    pub branch: u32,
+    /// The first byte in constant bank 2.
+    pub place: u32,
+    /// Where the branch goes, by index: blocks; of encoded code, offsets.
+    pub targets: Vec<To>,
+}
+
+impl<To> JumpTable<To> {
+    /// The bytes in the bank.
+    pub fn bytes(&self) -> Range<u64> {
+        let start = u64::from(self.place);
+        start..start + 4 * self.targets.len() as u64
+    }
 }
 
 impl LinearCode {
@@ -99,6 +122,8 @@ pub struct EncodedFunction {
     /// Is the block's third coordinate asked for?
     pub reads_ctaid_z: bool,
     pub relocs: Vec<SymbolicReloc>,
+    /// The tables of indirect branches.
+    pub tables: Vec<JumpTable<u32>>,
     /// Bytes of the frame, saved registers included.
     pub frame: u32,
     /// Bytes that are saved for the caller, and restored, over all epilogues.

@@ -6,7 +6,7 @@ use super::{Compiled, Input};
 use crate::context::target::TargetMachine;
 use crate::context::{DebugInfo, Failure, Options, Times};
 use crate::lower::{IMAGE_HANDLE, Kernel, Linked, Uses};
-use crate::mach::unit::EncodedFunction;
+use crate::mach::unit::{EncodedFunction, JumpTable};
 use crate::module::abi;
 use crate::module::abi::Convention;
 use crate::module::data::Data;
@@ -141,6 +141,27 @@ fn warp_attrs(encoded: &EncodedFunction) -> Vec<Attr> {
 }
 
 /// What the driver does for tensor memory before the kernel starts.
+/// For each branch by a table its offset, a zero, the number of entries, and the entries.
+fn indirect_branches(tables: &[JumpTable<u32>]) -> Option<Attr> {
+    let of_table = |table: &JumpTable<u32>| {
+        let head = [table.branch, 0, table.targets.len() as u32];
+        head.into_iter().chain(table.targets.iter().copied()).collect::<Vec<u32>>()
+    };
+    let words: Vec<u32> = tables.iter().flat_map(of_table).collect();
+    (!words.is_empty()).then(|| Attr::words(AttrCode::INDIRECT_BRANCH_TARGETS, words))
+}
+
+/// The tables at their places.
+fn constant2(tables: &[JumpTable<u32>]) -> Vec<u8> {
+    let end = tables.iter().map(|table| table.bytes().end).max().unwrap_or_default();
+    let mut bytes = vec![0; end as usize];
+    for table in tables {
+        let (words, _) = bytes[table.bytes().start as usize..].as_chunks_mut();
+        words.iter_mut().zip(&table.targets).for_each(|(word, target)| *word = target.to_le_bytes());
+    }
+    bytes
+}
+
 fn tensor_memory(uses: &Uses) -> Vec<Attr> {
     let mut attrs = Vec::new();
     if uses.tensor_partition {
@@ -216,9 +237,10 @@ impl Writer<'_> {
         let Writer { data, machine, options, .. } = *self;
         let Compiled { kernel, encoded, .. } = compiled;
         let mut attrs = kernel.launch.attrs();
-        if kernel.calls {
+        if kernel.calls || !encoded.tables.is_empty() {
             attrs.push(Attr::words(AttrCode::CRS_STACK_SIZE, [0]));
         }
+        attrs.extend(indirect_branches(&encoded.tables));
         attrs.extend(tensor_memory(&kernel.uses));
         attrs.extend(warp_attrs(encoded));
         // ptxas numbers the sanitizers: 1 is the checker of memory accesses.
@@ -253,6 +275,11 @@ impl Writer<'_> {
             return_address: convention.return_address(),
             register_rules: rules.unwrap_or_default(),
             relocs: encoded.relocs.clone(),
+            constant2: constant2(&encoded.tables),
+            literals: match options.relocatable {
+                true => encoded.tables.iter().map(JumpTable::bytes).collect(),
+                false => Vec::new(),
+            },
             constant0_relocs: images,
             externs: self.graph.externs(index),
             attrs,

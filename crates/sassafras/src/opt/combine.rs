@@ -171,6 +171,18 @@ impl<'a> Combine<'a> {
                 self.folded_branch = true;
             }
         }
+        if let Terminator::Switch(switch) = &mut end {
+            switch.index = self.find(switch.index);
+            let known = self.known[switch.index.index()].and_then(|bits| switch.taken(bits as u32));
+            let is_only = |edge: &&ori::Edge| switch.edges.iter().all(|other| other == *edge);
+            let only = known.or(switch.edges.first().filter(is_only));
+            if let Some(only) = only.cloned()
+                && self.fuel.burn()
+            {
+                end = Terminator::Jump(only);
+                self.folded_branch = true;
+            }
+        }
         for edge in end.edges_mut() {
             edge.args.iter_mut().for_each(|a| *a = self.find(*a));
         }

@@ -82,9 +82,7 @@ fn live(function: &Function) -> Live {
             let params = &function.blocks[edge.to].params;
             params.iter().zip(&edge.args).for_each(|(param, arg)| arguments.add(*param, *arg));
         }
-        if let Terminator::Branch { predicate, .. } = data.end {
-            live.mark(predicate);
-        }
+        data.end.decider().into_iter().for_each(|v| live.mark(v));
     }
     while let Some(value) = live.open.pop() {
         match definitions[value.index()] {

@@ -110,9 +110,7 @@ impl Candidates {
                     .zip(&edge.args)
                     .for_each(|(p, arg)| arguments.entry(*p).or_default().push(*arg));
             }
-            if let Terminator::Branch { predicate, .. } = data.end {
-                open.push((predicate, 0));
-            }
+            open.extend(data.end.decider().map(|decider| (decider, 0)));
         }
         let mut needed = FxHashSet::default();
         while let Some((value, word)) = open.pop() {

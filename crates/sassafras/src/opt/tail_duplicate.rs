@@ -34,8 +34,8 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
             changed = true;
             continue;
         }
-        if let Terminator::Branch { yes, no, .. } = &mut end {
-            for edge in [yes, no] {
+        if !matches!(end, Terminator::Jump(_)) {
+            for edge in end.edges_mut() {
                 if !is_empty_exit(function, edge.to) || is_target[edge.to.index()] {
                     continue;
                 }

@@ -170,8 +170,8 @@ impl<'a> Webs<'a> {
                     kept.for_each(|v| add(v, block, Reader::Other));
                 }
             }
-            if let ori::Terminator::Branch { predicate, .. } = data.end {
-                add(predicate, block, Reader::Other);
+            if let Some(decider) = data.end.decider() {
+                add(decider, block, Reader::Other);
             }
             for edge in data.end.edges() {
                 let params = &self.function.blocks[edge.to].params;

@@ -145,8 +145,11 @@ impl Checker<'_> {
         for inst in self.pseudos(block, Pseudo::Leave) {
             self.check_abi_args(&state, inst)?;
         }
-        if let ori::Terminator::Branch { predicate, .. } = self.function.blocks[block].end {
-            self.holds(&state, File::P, self.code.branches[block.index()], predicate, 0)?;
+        if let Some(decider) = self.function.blocks[block].end.decider() {
+            let (first, data) = (self.code.branches[block.index()], self.function.values[decider]);
+            for word in 0..data.words {
+                self.holds(&state, data.file, first + word, decider, word)?;
+            }
         }
         for edge in self.function.blocks[block].end.edges() {
             self.edge(&state, edge).map_err(|e| format!("to {}: {e}", edge.to))?;

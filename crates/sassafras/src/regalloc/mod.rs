@@ -76,6 +76,7 @@ mod reload_all;
 mod spill_slots;
 mod spill_via_r;
 
+use crate::codegen::jump_tables;
 use crate::context::{Context, PassError, PassResult, Tuning};
 use crate::mach::inst::{Address, Claims, MachFunction, MachInst, Origin};
 use crate::mach::unit::Unit;
@@ -427,9 +428,9 @@ impl<'a> Allocator<'a> {
         }
         self.position = data.insts.len() as u32;
         self.locked.clear();
-        if let ori::Terminator::Branch { predicate, .. } = data.end {
-            self.ensure_in_reg(predicate)?;
-            self.code.branches[block.index()] = self.register(predicate, 0);
+        if let Some(decider) = data.end.decider() {
+            self.ensure_in_reg(decider)?;
+            self.code.branches[block.index()] = self.register(decider, 0);
         }
         self.exit_regs[block.index()] = self.snapshot();
         self.code.blocks[block.index()] = std::mem::take(&mut self.emitted);
@@ -527,6 +528,7 @@ fn address(data: &InstData) -> Option<Address> {
         Arg::Address { symbol, addend, half } => Some(Address::Half { symbol, addend, half }),
         Arg::Slot { symbol } => Some(Address::Slot { symbol }),
         Arg::Incoming(_) => Some(Address::Incoming),
+        Arg::Bank { bank: jump_tables::BANK, offset, .. } => Some(Address::Table { place: offset as u32 }),
         _ => None,
     })
 }

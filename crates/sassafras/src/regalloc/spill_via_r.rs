@@ -223,10 +223,8 @@ impl<'a> Rewriter<'a> {
         }
         let fresh = self.reload_before_use(end.uses().collect());
         for (old, new) in fresh {
-            if let Terminator::Branch { predicate, .. } = &mut end
-                && *predicate == old
-            {
-                *predicate = new;
+            if let Some(decider) = end.decider_mut().filter(|decider| **decider == old) {
+                *decider = new;
             }
             for edge in end.edges_mut() {
                 edge.args.iter_mut().filter(|v| **v == old).for_each(|v| *v = new);

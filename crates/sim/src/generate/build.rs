@@ -8,7 +8,7 @@ mod patterns;
 use super::class::Class;
 use super::derived::Derived;
 use super::templates::{self, Piece};
-use super::{ARGUMENTS, Choice, Guard, Kind, Program, RESULTS, Statement, Style, Trips};
+use super::{ARGUMENTS, Choice, Guard, Kind, Program, RESULTS, Statement, Style, Trips, Ways};
 use random::Random;
 use std::ops::Range;
 
@@ -148,7 +148,10 @@ impl Builder {
             }
             17..19 if nested => {
                 let index = self.register(Class::Word);
-                Statement::Switch { index, arms: (0..4).map(|_| self.inner(depth, loops)).collect() }
+                let first = self.random.below(12) as i8 - 8;
+                let ways = self.random.pick(&[Ways::Table, Ways::Tests(first), Ways::Search(first)]);
+                let arms = self.random.pick(&[2, 3, 4, 5, 6, 7]);
+                Statement::Switch { index, ways, arms: (0..arms).map(|_| self.inner(depth, loops)).collect() }
             }
             19..25 if loops > 0 => {
                 // One more than there are: out of a function, which counts the loop that it may be called from.

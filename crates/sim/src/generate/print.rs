@@ -20,7 +20,7 @@ use super::class::{self, CLASSES, Class};
 use super::derived::{self, Base, bits_class};
 use super::exchange::{self, State, Tracker};
 use super::templates::{self, Piece, Template};
-use super::{ARGUMENTS, Choice, Derived, Guard, Kind, Program, RESULTS, Statement, Style, Trips};
+use super::{ARGUMENTS, Choice, Derived, Guard, Kind, Program, RESULTS, Statement, Style, Trips, Ways};
 use random::Random;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -485,7 +485,7 @@ impl<'p> Printer<'p> {
             Statement::If { condition, then, otherwise } => self.choice(*condition, then, otherwise, here),
             Statement::Split { bit, then, otherwise } => self.split(*bit, then, otherwise, here),
             Statement::Loop { style, trips, body } => self.repeat(*style, *trips, body, here),
-            Statement::Switch { index, arms } => self.switch(*index, arms, here),
+            Statement::Switch { index, ways, arms } => self.switch((*index, *ways), arms, here),
             Statement::Leave { condition, level, again } => {
                 self.wait_for_copies();
                 let around = self.loops.len().checked_sub(1 + usize::from(*level));
@@ -737,14 +737,48 @@ impl<'p> Printer<'p> {
         self.together.pop();
     }
 
-    fn switch(&mut self, index: u8, arms: &[Vec<Statement>], here: &Here) {
+    /// Tests of a value in `%tr0`, so many in a row at most.
+    fn search(&mut self, cases: &[(i32, String)], most: usize, otherwise: &str) {
+        if cases.len() <= most {
+            for (value, label) in cases {
+                self.line(format!("setp.eq.s32 %tp0, %tr0, {value};"));
+                self.line(format!("@%tp0 bra {label};"));
+            }
+            self.line(format!("bra {otherwise};"));
+            return;
+        }
+        let (low, high) = cases.split_at(cases.len() / 2);
+        let (value, label) = &high[0];
+        self.line(format!("setp.lt.s32 %tp0, %tr0, {value};"));
+        self.line(format!("@%tp0 bra BELOW_{label};"));
+        self.search(high, most, otherwise);
+        let _ = writeln!(self.text, "BELOW_{label}:");
+        self.search(low, most, otherwise);
+    }
+
+    fn switch(&mut self, (index, ways): (u8, Ways), arms: &[Vec<Statement>], here: &Here) {
         self.part(here, &arms.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let mut touched = State::default();
         let number = self.number();
         let labels: Vec<String> = (0..arms.len()).map(|i| format!("ARM{number}_{i}")).collect();
-        self.line(format!("WAYS{number}: .branchtargets {};", labels.join(", ")));
-        self.line(format!("and.b32 %tr0, %r{index}, {};", arms.len().saturating_sub(1)));
-        self.line(format!("brx.idx %tr0, WAYS{number};"));
+        let values = 2 * arms.len().next_power_of_two();
+        self.line(format!("and.b32 %tr0, %r{index}, {};", values - 1));
+        match ways {
+            _ if labels.is_empty() => {}
+            Ways::Table => {
+                let entries: Vec<&str> = labels.iter().cycle().take(values).map(String::as_str).collect();
+                self.line(format!("WAYS{number}: .branchtargets {};", entries.join(", ")));
+                self.line(format!("brx.idx %tr0, WAYS{number};"));
+            }
+            Ways::Tests(first) | Ways::Search(first) => {
+                // Values on both sides of the cases.
+                self.line(format!("add.s32 %tr0, %tr0, {};", i32::from(first) - 1));
+                let cases: Vec<(i32, String)> =
+                    (i32::from(first)..).zip(labels[1..].iter().cloned()).collect();
+                let most = if matches!(ways, Ways::Search(_)) { 2 } else { cases.len() };
+                self.search(&cases, most, &labels[0]);
+            }
+        }
         for (arm, label) in arms.iter().zip(&labels) {
             let _ = writeln!(self.text, "{label}:");
             touched.merge(&self.side(arm, &Here::UNKNOWN));

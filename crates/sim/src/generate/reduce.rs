@@ -159,6 +159,7 @@ fn simpler_parts(statement: &mut Statement, change: usize) -> Edit {
         (Statement::Split { bit, .. }, 1) => *bit = 0,
         (Statement::Access(access), change) => return simpler_access(access, change),
         (Statement::Switch { index, .. }, 0) => *index = 0,
+        (Statement::Switch { ways, .. }, 1) => *ways = super::Ways::Table,
         (Statement::Call { arguments, .. }, 0) => *arguments = [0; 3],
         (Statement::Call { results, .. }, 1) => *results = [0; 2],
         _ => return Edit::NoMore,

@@ -16,7 +16,7 @@
 use crate::analysis::effects::{Convergence, Effects, Motion};
 use crate::context::Tuning;
 use ori::entity::Entity;
-use ori::{Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Terminator, Value};
+use ori::{Block, Cfg, File, Function, Inst, InstData, Op, Pseudo, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use sass::model::{Model, Part, Port, Unit, issue};
 use sass::{Isa, M};
@@ -422,10 +422,7 @@ impl DepGraph {
 
     /// Cycles from each node to the end of the block, for uses after it.
     fn init_heights(&mut self, function: &Function, block: Block, latencies: &LatencyTable) {
-        let condition = match function.blocks[block].end {
-            Terminator::Branch { predicate, .. } => Some(predicate),
-            _ => None,
-        };
+        let condition = function.blocks[block].end.decider();
         for (node, inst) in self.insts.iter().enumerate() {
             let decides = condition.is_some_and(|p| function.insts[*inst].results.contains(&p));
             self.height[node] = match self.pipe[node] {

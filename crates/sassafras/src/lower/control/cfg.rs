@@ -41,6 +41,7 @@ pub enum End {
     /// `brx.idx`
     Switch {
         index: Reg,
+        uniform: bool,
         targets: Vec<usize>,
     },
 }
@@ -261,7 +262,7 @@ impl<'a> Builder<'a> {
             ("bra", [Operand::Symbol(label)]) => End::Jump(self.block_of(*label)),
             ("brx.idx", [Operand::Reg(index), Operand::Symbol(list)]) => {
                 let targets = self.targets(*list);
-                End::Switch { index: *index, targets }
+                End::Switch { index: *index, uniform: opcode.has("uni"), targets }
             }
             ("ret", _) => End::Return,
             ("exit", _) => End::Exit,

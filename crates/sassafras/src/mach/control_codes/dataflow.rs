@@ -149,8 +149,8 @@ impl<'a> Dataflow<'a> {
         for (i, segment) in segments.iter().enumerate() {
             let last = &steps[segment.steps.end - 1];
             let fall_through = Some(i + 1).filter(|n| *n < count && falls_through(&last.inst));
-            for to in last.target.map(at).into_iter().chain(fall_through) {
-                if !succs[i].contains(&to) {
+            for to in last.targets.iter().map(|to| at(*to)).chain(fall_through) {
+                if !preds[to].contains(&i) {
                     succs[i].push(to);
                     preds[to].push(i);
                 }
@@ -238,7 +238,7 @@ impl<'a> Dataflow<'a> {
         // No NOP runs after a branch; ahead of it, NOPs would not age the branch's own results, but it has none.
         if !branches(&self.steps[last]) {
             lengthen(last, first, cycles, all);
-        } else if last > start || !self.steps.iter().any(|step| step.target == Some(start)) {
+        } else if last > start || !self.steps.iter().any(|step| step.targets.contains(&start)) {
             lengthen(last, last, cycles, all);
         } else {
             // A jump to the branch skips the NOPs ahead of it.
@@ -320,7 +320,7 @@ impl<'a> Dataflow<'a> {
 
 /// May control go elsewhere than to the next instruction?
 fn branches(step: &Step) -> bool {
-    step.target.is_some() || !falls_through(&step.inst)
+    !step.targets.is_empty() || !falls_through(&step.inst)
 }
 
 /// Adds cycles to the stall of an instruction; what doesn't fit becomes NOPs ahead of another.
