@@ -142,6 +142,10 @@ impl Builder {
                         Trips::Constant(if self.kind == Kind::Exchange { 1 + many % 8 } else { many })
                     }
                     0..12 => Trips::Constant(1 + self.random.below(self.most_trips(loops)) as u8),
+                    // A register may say eight.
+                    _ if self.kind == Kind::Exchange && loops > 0 => {
+                        Trips::Constant(1 + self.random.below(self.most_trips(loops)) as u8)
+                    }
                     _ => Trips::Register(self.register(Class::Word)),
                 };
                 Statement::Loop { style, trips, body: self.inner(depth, loops + 1) }
