@@ -50,6 +50,7 @@ pub fn run(function: &mut Function, context: &mut Context) -> PassResult<Change>
     let rewrites = context.fuel.used();
     launch_words::load(function, context.machine, &mut context.fuel);
     let loaded = Change::Instructions.when(context.fuel.used() != rewrites);
+    context.analyses.invalidate(loaded);
     let cfg = context.analyses.cfg(function);
     let divergence = context.analyses.divergence(function);
     let loops = context.analyses.loops(function);
