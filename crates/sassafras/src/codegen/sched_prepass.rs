@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Of the ready instructions the one with the greatest height is next, unless it cannot issue yet or exceeds the
-//! pressure limits. Pressure beyond the budget is accepted only where the original order has it, too, or where what is
-//! live at the ends of the block alone exceeds it. A block that exceeds its registers is first reordered for low
-//! pressure ([`min_pressure`]), and scheduled within that ([`pressure_profile`]). Where fewer registers let more thread
-//! blocks run at once ([`register_goal`]), the schedule stays within them everywhere. A goal may cost more latency than
-//! its warps hide: then the next ones are tried, and the best by [`throughput`] is taken.
+//! pressure limits. Pressure beyond the budget is accepted only where the original order has it, too. A block that
+//! exceeds its registers is first reordered for low pressure ([`min_pressure`]), and scheduled within that
+//! ([`pressure_profile`]). Where fewer registers let more thread blocks run at once ([`register_goal`]), the schedule
+//! stays within them everywhere. A goal may cost more latency than its warps hide: then the next ones are tried, and the
+//! best by [`throughput`] is taken.
 //!
 //! Afterwards the order respects [`dep_graph`], and within a goal no point has more pressure than the original order
 //! or the goal. The register goal goes to the allocator. Blocks are cut into windows, so the cost is linear in the
@@ -306,7 +306,6 @@ impl Strategy {
 #[derive(Clone, Copy)]
 struct Params {
     budget: Counts,
-    budget_ahead: i32,
     predicate_limit: i32,
     uniform_limit: i32,
     register_reserve: i32,
@@ -331,7 +330,6 @@ impl Params {
                 count(tuning.sched_predicate_budget),
                 count(tuning.sched_uniform_budget),
             ],
-            budget_ahead: count(tuning.sched_budget_ahead),
             predicate_limit: count(tuning.sched_predicate_limit),
             uniform_limit: count(tuning.sched_uniform_limit),
             register_reserve: count(tuning.sched_register_reserve),
@@ -535,10 +533,6 @@ impl PressureTracker {
         self.is_crowded = original[R] > limit[R];
         self.reordered = excess(&best) < excess(&original);
         self.limit = std::array::from_fn(|i| best[i].min(limit[i]));
-        // Where the accumulators of products alone exceed the budget, fewer registers are out of reach.
-        if self.goal.is_none() && at_ends[R] > self.budget[R] {
-            self.budget[R] = (at_ends[R] + self.params.budget_ahead).min(self.limit[R]);
-        }
         if self.reordered {
             // Predicates that this order doesn't need may fill gaps.
             self.limit[P] = limit[P];

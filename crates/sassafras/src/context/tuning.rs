@@ -223,8 +223,6 @@ tuning! {
     sched_low_pressure_ahead = 8, "instructions", "counted together with the candidates";
     /// Pressure in R that any schedule may have; more only where the original order has it.
     sched_register_budget = 56, "registers", "judgment: with the reserve and those of the system 64 registers, at which half of an SM's threads are resident";
-    /// Pressure in R beyond that at the ends of a block which alone exceeds the budget.
-    sched_budget_ahead = 8, "registers", "judgment: addresses and fragments of the next iteration, in loops of matrix products";
     /// Pressure in P that any schedule may have; more only where the original order has it.
     sched_predicate_budget = 4, "registers", "judgment: leaves some of the seven for the allocator";
     /// Pressure in UR that any schedule may have; more only where the original order has it.

@@ -221,8 +221,18 @@ fn remove_unread_stores(function: &mut Function, fuel: &mut Fuel) {
     if !has_stores {
         return;
     }
+    // Sums with the address of the frame. A store elsewhere may be outside of local memory, which is an error.
+    let names_stack = |inst: &Inst| function.insts[*inst].args.contains(&Arg::Stack);
+    let insts = function.blocks.keys().flat_map(|block| &function.blocks[block].insts);
+    let addresses = insts.filter(|inst| names_stack(inst)).flat_map(|inst| &function.insts[*inst].results);
+    let addresses: FxHashSet<Value> = addresses.copied().collect();
+    let is_of_frame = |access: &Access| match access.base {
+        Some(Arg::Stack) => true,
+        Some(Arg::Use(u)) => addresses.contains(&u.value),
+        _ => false,
+    };
     let is_dead = |data: &InstData| match Effects::of(data).memory {
-        Memory::Write(access) if data.op == Op::Machine(Name::STL) => {
+        Memory::Write(access) if data.op == Op::Machine(Name::STL) && is_of_frame(&access) => {
             !loads.iter().any(|load| may_overlap(load, &access))
         }
         _ => false,

@@ -139,7 +139,7 @@ impl Builder {
                     // of loops they would spin for longer than a program may take.
                     0 if loops == 0 => {
                         let many = 30 + self.random.below(80) as u8;
-                        Trips::Constant(if self.kind == Kind::Exchange { 1 + many % 8 } else { many })
+                        Trips::Constant(if self.kind == Kind::Exchange { 1 + many % 5 } else { many })
                     }
                     0..12 => Trips::Constant(1 + self.random.below(self.most_trips(loops)) as u8),
                     // A register may say eight.
@@ -171,8 +171,8 @@ impl Builder {
     /// ten thousand steps an iteration: three loops of five inside each other would exceed what a program may take.
     fn most_trips(&self, loops: u8) -> usize {
         match (self.kind, loops) {
-            (Kind::Exchange, 1) => 3,
-            (Kind::Exchange, 2..) => 2,
+            (Kind::Exchange, 0) => 4,
+            (Kind::Exchange, 1..) => 2,
             _ => 5,
         }
     }

@@ -226,9 +226,12 @@ impl<'a> Dataflow<'a> {
             return 0;
         }
         let is_soon = |step: &usize| (i + 1..=i + SOON).contains(step);
-        let events = events.0.iter().filter(|e| e.role == Role::Use && e.by & counts != 0);
+        let all_events = &events.0;
+        let events = all_events.iter().filter(|e| e.role == Role::Use && e.by & counts != 0);
         let due = events.filter(|e| overwritten.get(&e.register).is_some_and(is_soon));
-        due.fold(0, |mask, e| mask | e.by & counts & SOURCES)
+        // A scoreboard that was set just now is not visible yet: a wait for it would wait for nothing.
+        let young = all_events.iter().filter(|e| e.age < VISIBLE).fold(0, |mask, e| mask | e.by);
+        due.fold(0, |mask, e| mask | e.by & counts & SOURCES) & !young
     }
 
     /// Lets so many cycles more pass at the end of a segment, ahead of the first instruction of another.

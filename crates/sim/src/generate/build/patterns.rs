@@ -29,17 +29,18 @@ impl Builder {
                 block.push(Statement::Split { bit, then, otherwise });
             }
             60..68 if nested && loops < LOOP_DEPTH => {
-                let (style, trips) = self.uniform_loop();
+                let (style, trips) = self.uniform_loop(loops);
                 block.push(Statement::Loop { style, trips, body: self.inner(depth, loops + 1) });
             }
             _ => block.push(self.statement(depth, loops)),
         }
     }
 
-    /// A loop that all threads run as often as each other.
-    fn uniform_loop(&mut self) -> (Style, Trips) {
+    /// A loop in so many others that all threads run as often as each other.
+    fn uniform_loop(&mut self, loops: u8) -> (Style, Trips) {
         let style = self.random.pick(&[Style::Bottom, Style::Top, Style::Down]);
         let trips = match self.random.below(3) {
+            _ if loops > 0 => Trips::Constant(1 + self.random.below(self.most_trips(loops)) as u8),
             0 => Trips::Parameter(self.random.below(8) as u8),
             _ => Trips::Constant(1 + self.random.below(6) as u8),
         };
@@ -79,7 +80,7 @@ impl Builder {
             }
             // Neighbours, again and again.
             2 if loops < LOOP_DEPTH => {
-                let (style, trips) = self.uniform_loop();
+                let (style, trips) = self.uniform_loop(loops);
                 let mut body = vec![load(Map::Shift(-1), other), add(value, value, other)];
                 body.extend([load(Map::Shift(1), other), add(value, value, other), store(own, value)]);
                 block.push(store(own, value));
@@ -88,7 +89,7 @@ impl Builder {
             // Two buffers, one order for each iteration.
             3 | 4 if loops < LOOP_DEPTH => {
                 access.region = self.random.pick(&ALTERNATING);
-                let (style, trips) = self.uniform_loop();
+                let (style, trips) = self.uniform_loop(loops);
                 let map = self.random.pick(&[Map::Shift(1), Map::Xor(3), Map::Rotate(7), Map::Reverse]);
                 let put =
                     Access { action: Action::Store, map: own, register: value, field: 0, form: 0, ..access };

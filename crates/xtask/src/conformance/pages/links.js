@@ -46,7 +46,7 @@ check("the last pass has the final code", view.func.text(view.func.passes.length
 ir.choose(ir.changing[1]);
 // Control codes, pressure, timeline, occupancy.
 const row = one("[data-pane=sass] .row[data-i='7']");
-check("control codes are shown", row.querySelectorAll(".dot").length === 2 && row.querySelector(".stall").textContent === "5", row.textContent);
+check("control codes are shown", row.querySelectorAll(".dot").length === 3 && row.querySelector(".stall").textContent === "5", row.textContent);
 const bars = all("[data-pane=sass] .row .live em").map((bar) => Number(bar.textContent));
 check("the pressure beside the code has the data", String(bars) === String(code.live.slice(0, code.used).map(([r]) => r)), bars);
 check("the pressure is what the registers allow", Math.max(...bars) > 2 && Math.max(...bars) <= view.func.registers);
