@@ -14,7 +14,7 @@
 
 use crate::codegen::{
     convergence_barriers, critical_edges, early_copies, jump_tables, legalize, pack_words, remat_predicates,
-    remat_uniform, sched_prepass, uniform_constants, wgmma_tuples, yield_insertion,
+    remat_uniform, sched_prepass, switch_lower, uniform_constants, wgmma_tuples, yield_insertion,
 };
 use crate::context::Tuning;
 use crate::context::target::TargetMachine;
@@ -32,7 +32,7 @@ use crate::module::abi::Convention;
 use crate::opt::{
     atomic_aggregate, bit_test, combine, dce, elide_waterfall, guard_select, if_convert, if_to_switch,
     iv_elim, licm, load_elim, mem_vectorize, narrow_iv, opposite_compares, predicate_logic, simplify, sink,
-    split_pairs, switch_lower, tail_duplicate, uniform, uniform_webs, unroll,
+    split_pairs, tail_duplicate, uniform, uniform_webs, unroll,
 };
 use crate::regalloc;
 use ori::{Change, Function};

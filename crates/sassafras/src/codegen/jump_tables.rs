@@ -17,8 +17,8 @@
 //!
 //! Postcondition: every switch has a place for its table. Cost: linear in the blocks and tables.
 
+use crate::codegen::switch_lower;
 use crate::context::{Context, JumpTables, PassResult};
-use crate::opt::switch_lower;
 use ori::{Arg, Block, Change, Cursor, File, Function, Op, Pseudo, Terminator};
 use sass::{M, Op as Name};
 

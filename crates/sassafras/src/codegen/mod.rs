@@ -9,6 +9,7 @@ pub mod pack_words;
 pub mod remat_predicates;
 pub mod remat_uniform;
 pub mod sched_prepass;
+pub mod switch_lower;
 pub mod uniform_constants;
 pub mod wgmma_tuples;
 pub mod yield_insertion;

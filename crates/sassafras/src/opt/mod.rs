@@ -20,7 +20,6 @@ pub mod predicate_uses;
 pub mod simplify;
 pub mod sink;
 pub mod split_pairs;
-pub mod switch_lower;
 pub mod tail_duplicate;
 pub mod uniform;
 pub mod uniform_webs;
